@@ -1,0 +1,100 @@
+"""From the digits of an interior point to those of the machine."""
+
+import numpy as np
+from scipy import linalg, sparse
+
+#: More constraints than this at the margin make the equations too large to be cheap.
+LARGEST_FREE_SET = 2000
+
+#: Rounds after which a polish that has not settled gives up.
+MAX_ROUNDS = 20
+
+
+def polish(problem, certificate, reduced, dual):
+    """Newton's method on the constraints that hold with equality.
+
+    Constraints are guessed to be free (at the margin, 0 < a < C), inactive (a = 0) or
+    at their bound (a = C). The free duals solve ``margins = 1``, which for the
+    Frobenius norm is one linear system; a dual that leaves its interval and a margin
+    on the wrong side of 1 change the guess. Every round is offered to `certificate`.
+
+    Parameters
+    ----------
+    problem : MarginProblem
+        Of a norm with a primal solution to each dual: Frobenius or entrywise.
+
+    certificate : Certificate
+        What judges the rounds; holds a primal candidate already.
+
+    reduced : ReducedProblem
+        Coordinates of the rows. They make the linear systems; residuals are computed
+        from the constraints themselves, so that errors here are repaired.
+
+    dual : ndarray of shape (problem.merged.size,)
+        Dual variables of the solver that ran.
+    """
+    constraints = problem.merged
+    norm = problem.norm
+    C = constraints.C
+    dual = np.clip(dual, 0, C)
+    if not dual.any():
+        return
+    is_zero, is_full = guess_sets(constraints, dual, certificate.coef)
+    for _ in range(MAX_ROUNDS):
+        dual = np.where(is_full, C, np.where(is_zero, 0, dual))
+        free = np.flatnonzero(~is_zero & ~is_full)
+        if free.size > LARGEST_FREE_SET:
+            break
+        gradient = constraints.adjoint(dual)
+        if free.size and gradient.any():
+            residual = 1 - constraints.margins(norm.primal_from_dual(gradient))[free]
+            curvature = norm.dual_curvature(reduced.rows[free], gradient)
+            dual[free] += _solve_symmetric(curvature, residual) / reduced.scale**2
+
+        gap_before = certificate.gap
+        coef = norm.primal_from_dual(constraints.adjoint(np.clip(dual, 0, C)))
+        certificate.offer(coef=coef, dual=dual)
+        margins = constraints.margins(coef)
+        rounding = 1e-12 * max(1.0, np.abs(margins).max())
+        leaves_zero = is_zero & (margins < 1 - rounding)
+        leaves_full = is_full & (margins > 1 + rounding)
+        is_settled = not (leaves_zero.any() or leaves_full.any())
+        is_settled &= bool(np.all(dual >= 0) and np.all(dual <= C))
+        is_zero = (is_zero & ~leaves_zero) | (dual < 0)
+        is_full = (is_full & ~leaves_full) | (dual > C)
+        if is_settled and certificate.gap >= gap_before:
+            break
+
+
+def guess_sets(constraints, dual, coef):
+    """Tell constraints apart by which of dual and distance to the margin is nearer 0.
+
+    Parameters
+    ----------
+    constraints : Constraints
+
+    dual : ndarray of shape (m,)
+        Within [0, C], not all 0.
+
+    coef : ndarray
+        A primal candidate.
+
+    Returns
+    -------
+    is_zero, is_full : boolean arrays of shape (m,)
+        Where the dual is taken to be 0, and where C; the rest is at the margin.
+    """
+    distance = constraints.margins(coef) - 1
+    is_zero = dual / dual.max() < distance
+    is_full = (constraints.C - dual) / dual.max() < -distance
+    return is_zero, is_full & ~is_zero & ~constraints.is_hard
+
+
+def _solve_symmetric(matrix, target):
+    if sparse.issparse(matrix):
+        matrix = matrix.toarray()
+    try:
+        return linalg.cho_solve(linalg.cho_factor(matrix), target)
+    except linalg.LinAlgError:
+        # More constraints at the margin than dimensions: the smallest change will do.
+        return linalg.lstsq(matrix, target)[0]
