@@ -1,0 +1,298 @@
+"""Tokens of many samples, laid out so that attention needs no dense table.
+
+Two layouts offer the same operations. :class:`RaggedTokens` holds every token;
+:class:`TableTokens` holds the cells of a table and stands for the tokens
+``[e_t, x_t e_t]`` of its columns, which it never writes out.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from skattn.attention.segments import Segments
+from skattn.mappings import check_offsets
+
+__all__ = ["RaggedTokens", "TableTokens", "TokenBatch"]
+
+
+class RaggedTokens:
+    """Tokens of samples of any length, end to end.
+
+    Parameters
+    ----------
+    values : torch.Tensor of shape (n_tokens, n_features)
+        The tokens of all samples.
+    segments : Segments
+        Where each sample starts and ends.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skattn.attention import RaggedTokens
+    >>> tokens = RaggedTokens.from_arrays(np.eye(3), [0, 2, 3])
+    >>> tokens.mean()
+    tensor([[0.5000, 0.5000, 0.0000],
+            [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
+    """
+
+    def __init__(self, values, segments):
+        self.values = values
+        self.segments = segments
+
+    @classmethod
+    def from_arrays(cls, values, offsets, *, dtype=torch.float64, device="cpu"):
+        """Copy NumPy arrays into tensors.
+
+        Parameters
+        ----------
+        values : array of shape (n_tokens, n_features)
+        offsets : integer array of shape (n_samples + 1,)
+            Where each sample starts; the last entry is the number of tokens.
+        dtype : torch.dtype, default=torch.float64
+        device : str or torch.device, default="cpu"
+
+        Raises
+        ------
+        ValueError
+            If `values` is not 2-D or `offsets` do not cut it into non-empty samples.
+        """
+        values = _float_matrix(values, "values", dtype, device)
+        offsets = check_offsets(offsets, len(values))
+        return cls(values, Segments(torch.tensor(offsets, device=device)))
+
+    @property
+    def n_samples(self):
+        """Number of samples."""
+        return self.segments.n_samples
+
+    @property
+    def n_features(self):
+        """Number of features of a token."""
+        return self.values.shape[1]
+
+    @property
+    def offsets(self):
+        """Where each sample starts, and the number of tokens."""
+        return self.segments.offsets
+
+    def matmul(self, matrix):
+        """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""
+        return self.values @ matrix
+
+    def rowdot(self, vectors):
+        """Product of every token with the vectors of its sample.
+
+        (n_samples, n_heads, n_features) gives (n_tokens, n_heads).
+        """
+        own = self.segments.repeat(vectors)
+        return (self.values.unsqueeze(1) * own).sum(-1)
+
+    def pool(self, weights):
+        """Weighted sums of the tokens of each sample.
+
+        (n_tokens, n_heads) gives (n_samples, n_heads, n_features).
+        """
+        # One head at a time: all at once would hold n_heads copies of the tokens.
+        pooled = [
+            self.segments.sum(head.unsqueeze(1) * self.values)
+            for head in weights.unbind(1)
+        ]
+        return torch.stack(pooled, dim=1)
+
+    def mean(self):
+        """Mean token of each sample, (n_samples, n_features)."""
+        lengths = self.segments.lengths.unsqueeze(1)
+        return self.segments.sum(self.values) / lengths
+
+    def rows(self, index):
+        """Select tokens by their index along all tokens, (len(index), n_features)."""
+        return self.values[index]
+
+    def take(self, index):
+        """Restrict to the samples in `index`, in that order."""
+        segments, rows = self.segments.take(index)
+        return RaggedTokens(self.values[rows], segments)
+
+
+class TableTokens:
+    """The columns of a table as tokens: column t of a row is ``[e_t, x_t e_t]``.
+
+    A token has ``2 * n_columns`` features, of which two are not zero. Matrices that
+    multiply tokens have an upper half, the rows of the intercepts of the columns, and
+    a lower half, the rows of their slopes.
+
+    Parameters
+    ----------
+    cells : torch.Tensor of shape (n_samples, n_columns)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import TableTokens
+    >>> table = TableTokens.from_array([[3.0, 5.0]])
+    >>> table.rows(torch.tensor([1]))
+    tensor([[0., 1., 0., 5.]], dtype=torch.float64)
+    """
+
+    def __init__(self, cells):
+        self.cells = cells
+
+    @classmethod
+    def from_array(cls, cells, *, dtype=torch.float64, device="cpu"):
+        """Copy a NumPy array into a tensor.
+
+        Parameters
+        ----------
+        cells : array of shape (n_samples, n_columns)
+        dtype : torch.dtype, default=torch.float64
+        device : str or torch.device, default="cpu"
+
+        Raises
+        ------
+        ValueError
+            If `cells` is not 2-D or has no row or column.
+        """
+        return cls(_float_matrix(cells, "cells", dtype, device))
+
+    @cached_property
+    def segments(self):
+        """Where each sample starts and ends."""
+        steps = torch.arange(self.n_samples + 1, device=self.cells.device)
+        return Segments(steps * self.n_columns)
+
+    @property
+    def n_samples(self):
+        """Number of samples."""
+        return len(self.cells)
+
+    @property
+    def n_columns(self):
+        """Number of columns, which is the number of tokens of a sample."""
+        return self.cells.shape[1]
+
+    @property
+    def n_features(self):
+        """Number of features of a token."""
+        return 2 * self.n_columns
+
+    @property
+    def offsets(self):
+        """Where each sample starts, and the number of tokens."""
+        return self.segments.offsets
+
+    def matmul(self, matrix):
+        """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""
+        intercepts, slopes = matrix.reshape(2, self.n_columns, -1)
+        products = intercepts + self.cells.unsqueeze(2) * slopes
+        return products.flatten(0, 1)
+
+    def rowdot(self, vectors):
+        """Product of every token with the vectors of its sample.
+
+        (n_samples, n_heads, n_features) gives (n_tokens, n_heads).
+        """
+        intercepts, slopes = vectors.split(self.n_columns, dim=2)
+        products = intercepts + self.cells.unsqueeze(1) * slopes
+        return products.transpose(1, 2).flatten(0, 1)
+
+    def pool(self, weights):
+        """Weighted sums of the tokens of each sample.
+
+        (n_tokens, n_heads) gives (n_samples, n_heads, n_features).
+        """
+        n_heads = weights.shape[1]
+        by_column = weights.reshape(self.n_samples, self.n_columns, n_heads)
+        by_column = by_column.transpose(1, 2)
+        return torch.cat([by_column, by_column * self.cells.unsqueeze(1)], dim=2)
+
+    def mean(self):
+        """Mean token of each sample, (n_samples, n_features)."""
+        return torch.cat([torch.ones_like(self.cells), self.cells], 1) / self.n_columns
+
+    def rows(self, index):
+        """Select tokens by their index along all tokens, (len(index), n_features)."""
+        sample, column = index // self.n_columns, index % self.n_columns
+        each = torch.arange(len(index), device=index.device)
+        dense = self.cells.new_zeros(len(index), self.n_features)
+        dense[each, column] = 1.0
+        dense[each, self.n_columns + column] = self.cells[sample, column]
+        return dense
+
+    def take(self, index):
+        """Restrict to the samples in `index`, in that order."""
+        return TableTokens(self.cells[index])
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """What a model attends to: tokens, and where queries come from.
+
+    Parameters
+    ----------
+    tokens : RaggedTokens or TableTokens
+    query : torch.Tensor of shape (n_samples, n_query_features), default=None
+        Given queries.
+    query_rows : torch.Tensor of shape (n_samples,), dtype int64, default=None
+        For each sample, the token that serves as its query, as an index along all
+        tokens.
+
+    Raises
+    ------
+    ValueError
+        If there is not one query, or query token, a sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import RaggedTokens, TokenBatch
+    >>> tokens = RaggedTokens.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 3])
+    >>> batch = TokenBatch(tokens, query_rows=torch.tensor([1, 2]))
+    >>> batch.take(torch.tensor([1])).query_rows
+    tensor([0])
+    """
+
+    tokens: RaggedTokens | TableTokens
+    query: torch.Tensor | None = None
+    query_rows: torch.Tensor | None = None
+
+    def __post_init__(self):
+        n_samples = self.tokens.n_samples
+        if self.query is not None and (
+            self.query.ndim != 2 or len(self.query) != n_samples
+        ):
+            raise ValueError(
+                f"query must have shape ({n_samples}, n_query_features), one row a "
+                f"sample, got {tuple(self.query.shape)}."
+            )
+        if self.query_rows is not None and self.query_rows.shape != (n_samples,):
+            raise ValueError(
+                f"query_rows must have shape ({n_samples},), one token a sample, got "
+                f"{tuple(self.query_rows.shape)}."
+            )
+
+    @property
+    def n_samples(self):
+        """Number of samples."""
+        return self.tokens.n_samples
+
+    def take(self, index):
+        """Restrict to the samples in `index`, in that order."""
+        tokens = self.tokens.take(index)
+        query = None if self.query is None else self.query[index]
+        query_rows = None
+        if self.query_rows is not None:
+            positions = self.query_rows - self.tokens.offsets[:-1]
+            query_rows = tokens.offsets[:-1] + positions[index]
+        return TokenBatch(tokens, query, query_rows)
+
+
+def _float_matrix(array, name, dtype, device):
+    array = np.asarray(array)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"{name} must be a 2-D array with at least one row and one column, got "
+            f"an array of shape {array.shape}."
+        )
+    return torch.tensor(np.ascontiguousarray(array), dtype=dtype, device=device)

@@ -1,0 +1,296 @@
+"""The attention model: score the tokens, pool them, read the answer."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from skattn.attention.layouts import RaggedTokens, TableTokens
+from skattn.attention.parameters import QUERY_KINDS
+from skattn.attention.scoring import (
+    BilinearScoring,
+    KeyQueryScoring,
+    PromptScoring,
+)
+from skattn.attention.segments import segment_weights
+from skattn.mappings import MAPPINGS, ORDERS
+
+__all__ = ["Attended", "AttentionModel", "HiddenLayer", "LinearHead"]
+
+
+class HiddenLayer(nn.Module):
+    """One layer on every token: ``tanh(x'M + b)``.
+
+    tanh, rather than a piecewise linear function, since it is smooth: line searches
+    and line-by-line comparisons of two trainings meet no kinks, where rounding
+    decides. It is also bounded: no token can raise its score by its size alone.
+
+    Parameters
+    ----------
+    coef : torch.Tensor of shape (n_features, hidden_size)
+    intercept : torch.Tensor of shape (hidden_size,)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import HiddenLayer, RaggedTokens
+    >>> tokens = RaggedTokens.from_arrays([[1.0, 2.0], [3.0, 4.0]], [0, 2])
+    >>> layer = HiddenLayer(torch.zeros(2, 3).double(), torch.zeros(3).double())
+    >>> layer(tokens).n_features
+    3
+    """
+
+    def __init__(self, coef, intercept):
+        super().__init__()
+        self.hidden_coef = nn.Parameter(coef)
+        self.hidden_intercept = nn.Parameter(intercept)
+
+    def forward(self, tokens):
+        """Tokens of width hidden_size."""
+        hidden = tokens.matmul(self.hidden_coef) + self.hidden_intercept
+        return RaggedTokens(torch.tanh(hidden), tokens.segments)
+
+
+class LinearHead(nn.Module):
+    """A linear function of the pooled tokens, told token by token.
+
+    Parameters
+    ----------
+    coef : torch.Tensor of shape (n_outputs, n_heads * n_features)
+        Heads of attention one after another.
+    intercept : torch.Tensor of shape (n_outputs,)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import LinearHead, RaggedTokens
+    >>> tokens = RaggedTokens.from_arrays([[1.0], [5.0]], [0, 2])
+    >>> head = LinearHead(torch.full((1, 1), 2.0).double(), torch.zeros(1).double())
+    >>> head.contributions(tokens, torch.full((2, 1), 0.5).double()).detach()
+    tensor([[1.],
+            [5.]], dtype=torch.float64)
+    """
+
+    def __init__(self, coef, intercept):
+        super().__init__()
+        self.coef = nn.Parameter(coef)
+        self.intercept = nn.Parameter(intercept)
+
+    def contributions(self, tokens, weights):
+        """Tell what each token adds to the outputs: ``s_it v'x_it``.
+
+        Parameters
+        ----------
+        tokens : RaggedTokens or TableTokens
+        weights : torch.Tensor of shape (n_tokens, n_heads)
+
+        Returns
+        -------
+        contributions : torch.Tensor of shape (n_tokens, n_outputs)
+            Their sum over a sample is its output less the intercept.
+        """
+        n_heads = weights.shape[1]
+        by_head = self.coef.reshape(-1, tokens.n_features)
+        values = tokens.matmul(by_head.T).reshape(len(weights), -1, n_heads)
+        return (values * weights.unsqueeze(1)).sum(-1)
+
+    def forward(self, tokens, weights):
+        """Return outputs of shape (n_samples, n_outputs)."""
+        contributions = self.contributions(tokens, weights)
+        return tokens.segments.sum(contributions) + self.intercept
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What attention made of a batch.
+
+    Parameters
+    ----------
+    features : RaggedTokens or TableTokens
+        Tokens as attention sees them, after the hidden layer if there is one.
+    scores, weights : torch.Tensor of shape (n_tokens, n_heads)
+        Before and after the mapping; the weights of a sample sum to one.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import Attended, RaggedTokens
+    >>> tokens = RaggedTokens.from_arrays([[1.0], [5.0]], [0, 2])
+    >>> half = torch.full((2, 1), 0.5).double()
+    >>> Attended(tokens, scores=half, weights=half).pooled
+    tensor([[3.]], dtype=torch.float64)
+    """
+
+    features: RaggedTokens | TableTokens
+    scores: torch.Tensor
+    weights: torch.Tensor
+
+    @property
+    def pooled(self):
+        """Pooled tokens, heads one after another, (n_samples, n_heads * d)."""
+        return self.features.pool(self.weights).flatten(1)
+
+
+class AttentionModel(nn.Module):
+    """Attention over the tokens of each sample, then a linear head.
+
+    ``f(X, z) = v'X'S(XWz)`` of arXiv:2308.16898, or ``v'X'S(Xp)`` of
+    arXiv:2306.13596, with any number of heads and outputs, and an optional hidden
+    layer in front.
+
+    Parameters
+    ----------
+    scoring : PromptScoring, BilinearScoring or KeyQueryScoring
+    head : LinearHead
+    hidden : HiddenLayer, default=None
+    mapping : {"softmax", "sparsemax", "entmax15"}, default="softmax"
+        From scores to weights.
+    query_kind : {"prompt", "rows", "mean", "given"}, default="prompt"
+        Where queries come from: the prompt of the scoring, a token of the sample or
+        the mean of its tokens, both as attention sees them, or the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skattn.attention import (
+    ...     AttentionModel, RaggedTokens, TokenBatch, initial_parameters)
+    >>> parameters = initial_parameters(
+    ...     np.random.RandomState(0), n_features=2, query_kind="prompt", n_outputs=1)
+    >>> parameters["coef"] += 1.0
+    >>> model = AttentionModel.from_parameters(parameters)
+    >>> tokens = RaggedTokens.from_arrays([[1.0, 2.0], [3.0, 4.0]], [0, 2])
+    >>> model(TokenBatch(tokens)).detach()
+    tensor([[5.]], dtype=torch.float64)
+    """
+
+    def __init__(
+        self, scoring, head, *, hidden=None, mapping="softmax", query_kind="prompt"
+    ):
+        super().__init__()
+        if mapping not in MAPPINGS:
+            raise ValueError(
+                f"mapping must be one of {', '.join(map(repr, MAPPINGS))}, got "
+                f"{mapping!r}."
+            )
+        if query_kind not in QUERY_KINDS:
+            raise ValueError(
+                f"query_kind must be one of {', '.join(map(repr, QUERY_KINDS))}, got "
+                f"{query_kind!r}."
+            )
+        if (query_kind == "prompt") != isinstance(scoring, PromptScoring):
+            raise ValueError(
+                f"query_kind={query_kind!r} does not go with "
+                f"{type(scoring).__name__}: PromptScoring goes with 'prompt', and "
+                "the other scorings with every other kind."
+            )
+        self.hidden = hidden
+        self.scoring = scoring
+        self.head = head
+        self.mapping = mapping
+        self.query_kind = query_kind
+        #: Whether the gradients of the scoring may be off by a common positive factor
+        #: that keeps them from underflowing; see `segment_weights`.
+        self.relative_gradients = False
+
+    @classmethod
+    def from_parameters(
+        cls,
+        parameters,
+        *,
+        mapping="softmax",
+        query_kind="prompt",
+        dtype=torch.float64,
+        device="cpu",
+    ):
+        """Build the model that has these parameters.
+
+        Parameters
+        ----------
+        parameters : dict of str to array
+            As :func:`initial_parameters` returns them; they are copied.
+        mapping, query_kind
+            As for the class.
+        dtype : torch.dtype, default=torch.float64
+        device : str or torch.device, default="cpu"
+        """
+        values = {
+            name: torch.tensor(value, dtype=dtype, device=device)
+            for name, value in parameters.items()
+        }
+        hidden = None
+        if "hidden_coef" in values:
+            hidden = HiddenLayer(values["hidden_coef"], values["hidden_intercept"])
+        if "key_coef" in values:
+            scoring = KeyQueryScoring(values["key_coef"], values["query_coef"])
+        elif query_kind == "prompt":
+            scoring = PromptScoring(values["attention_coef"])
+        else:
+            scoring = BilinearScoring(values["attention_coef"])
+        head = LinearHead(values["coef"], values["intercept"])
+        return cls(scoring, head, hidden=hidden, mapping=mapping, query_kind=query_kind)
+
+    def parameters_as_arrays(self):
+        """Copy the parameters into NumPy arrays, by the names they came with."""
+        return {
+            name.rpartition(".")[2]: parameter.detach().cpu().numpy().copy()
+            for name, parameter in self.named_parameters()
+        }
+
+    def parameter_groups(self):
+        """Parameters that belong together, for optimisers that treat them apart.
+
+        Returns
+        -------
+        groups : dict of str to list of torch.nn.Parameter
+            "hidden" if there is a hidden layer, "attention" or "key" and "query",
+            and "head".
+        """
+        groups = {}
+        if self.hidden is not None:
+            groups["hidden"] = list(self.hidden.parameters())
+        for name, parameter in self.scoring.named_parameters():
+            groups[name.removesuffix("_coef")] = [parameter]
+        groups["head"] = list(self.head.parameters())
+        return groups
+
+    def attend(self, batch):
+        """Score and weigh the tokens of a batch.
+
+        Parameters
+        ----------
+        batch : TokenBatch
+
+        Returns
+        -------
+        attended : Attended
+
+        Raises
+        ------
+        ValueError
+            If the batch lacks the queries that this model needs.
+        """
+        tokens = batch.tokens
+        features = tokens if self.hidden is None else self.hidden(tokens)
+        scores = self.scoring(features, self._query(features, batch))
+        weights = segment_weights(
+            scores, features.segments, ORDERS[self.mapping], self.relative_gradients
+        )
+        return Attended(features, scores, weights)
+
+    def forward(self, batch):
+        """Return logits of shape (n_samples, n_outputs) for a TokenBatch."""
+        attended = self.attend(batch)
+        return self.head(attended.features, attended.weights)
+
+    def _query(self, features, batch):
+        if self.query_kind == "mean":
+            return features.mean()
+        if self.query_kind == "rows":
+            if batch.query_rows is None:
+                raise ValueError("query_kind='rows' needs batch.query_rows.")
+            return features.rows(batch.query_rows)
+        if self.query_kind == "given":
+            if batch.query is None:
+                raise ValueError("query_kind='given' needs batch.query.")
+            return batch.query
+        return None

@@ -1,0 +1,76 @@
+"""Normalised gradient descent."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skattn.optim import NormalizedGD
+
+
+def parameter(*values):
+    return torch.nn.Parameter(torch.tensor(values, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1.0, 1e200])
+def test_steps_have_the_length_lr_whatever_the_gradient(size):
+    first, second = parameter(0.0, 0.0), parameter(0.0)
+    first.grad = torch.tensor([3.0, 0.0], dtype=torch.float64) * size
+    second.grad = torch.tensor([-4.0], dtype=torch.float64) * size
+    NormalizedGD([first, second], lr=10.0).step()
+    assert_allclose(first.detach(), [-6.0, 0.0], rtol=1e-12)
+    assert_allclose(second.detach(), [8.0], rtol=1e-12)
+
+
+def test_groups_are_normalised_apart():
+    first, second = parameter(0.0), parameter(0.0, 0.0)
+    first.grad = torch.tensor([1e-9], dtype=torch.float64)
+    second.grad = torch.tensor([3e5, 4e5], dtype=torch.float64)
+    NormalizedGD([{"params": [first], "lr": 2.0}, {"params": [second]}], lr=0.5).step()
+    assert_allclose(first.detach(), [-2.0])
+    assert_allclose(second.detach(), [-0.3, -0.4])
+
+
+def test_zero_and_missing_gradients_leave_a_group_alone():
+    still, unused, moving = parameter(1.0), parameter(2.0), parameter(3.0)
+    still.grad = torch.zeros(1, dtype=torch.float64)
+    moving.grad = torch.ones(1, dtype=torch.float64)
+    groups = [{"params": [p]} for p in (still, unused, moving)]
+    NormalizedGD(groups, lr=1.0).step()
+    assert_array_equal(still.detach(), [1.0])
+    assert_array_equal(unused.detach(), [2.0])
+    assert_allclose(moving.detach(), [2.0])
+
+
+def test_equals_the_published_update():
+    """W -= lr * grad / (|grad|_F + 2.2e-16), on a bowl."""
+    center = np.random.RandomState(0).randn(3, 4)
+    expected = np.zeros((3, 4))
+    weight = torch.nn.Parameter(torch.zeros(3, 4, dtype=torch.float64))
+    optimizer = NormalizedGD([weight], lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = 0.5 * (weight - torch.tensor(center)).square().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(20):
+        loss = optimizer.step(closure)
+        gradient = expected - center
+        assert_allclose(loss.item(), 0.5 * (gradient**2).sum(), rtol=1e-12)
+        expected -= 0.1 * gradient / (np.linalg.norm(gradient) + 2.2e-16)
+    assert_allclose(weight.detach(), expected, rtol=1e-12)
+
+
+def test_state_dict_round_trip():
+    optimizer = NormalizedGD([parameter(0.0)], lr=0.3)
+    other = NormalizedGD([parameter(0.0)])
+    other.load_state_dict(optimizer.state_dict())
+    assert other.param_groups[0]["lr"] == 0.3
+
+
+@pytest.mark.parametrize("lr", [0.0, -1.0, float("nan")])
+def test_errors(lr):
+    with pytest.raises(ValueError, match="lr must be positive"):
+        NormalizedGD([parameter(0.0)], lr=lr)
