@@ -1,0 +1,6 @@
+"""The estimators: they validate, call a solver or trainer, and store arrays."""
+
+from skattn.estimators._attention_classifier import AttentionClassifier
+from skattn.estimators._token_svm import TokenSVM
+
+__all__ = ["AttentionClassifier", "TokenSVM"]

@@ -1,0 +1,703 @@
+"""Attention trained by gradient descent."""
+
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _check_partial_fit_first_call
+from sklearn.utils.validation import check_is_fitted
+
+from skattn._fitting import (
+    all_or_nothing,
+    effective_weights,
+    refuse_one_class,
+    warn_not_converged,
+)
+from skattn._input import read_input, read_labels
+from skattn.estimators._base import BaseAttentionClassifier
+from skattn.estimators._callbacks import IterationReporter
+from skattn.estimators._heads import probabilities
+from skattn.estimators._parameters import (
+    from_attributes,
+    to_attributes,
+    with_initial_values,
+)
+from skattn.estimators._progress import progress_logger
+from skattn.estimators._queries import QUERY_CONSTRAINT, check_given_query
+from skattn.mappings import MAPPINGS
+from skattn.tokens._table import TableTokens
+
+# Up to so many samples, batch_size="auto" takes all of them at every step.
+_LARGEST_FULL_BATCH = 2_000
+_AUTO_BATCH_SIZE = 200
+
+
+def _is_stochastic(estimator):
+    if estimator.solver != "lbfgs":
+        return True
+    raise AttributeError(
+        "partial_fit is not available with solver='lbfgs', which needs all samples at "
+        "every step."
+    )
+
+
+class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
+    """Classify sets or sequences of tokens by attention trained by gradient descent.
+
+    Every token of a sample gets a score; the scores of a sample become weights that add
+    up to 1; the tokens, averaged with these weights, go into a linear classifier:
+
+        decision = coef' X' mapping(X W z) + intercept
+
+    with the tokens of a sample in the rows of X and its query z, or a learned prompt in
+    place of W z [1]_ [2]_. All parts are trained together by minimising the mean
+    logistic loss, or cross-entropy, plus ``alpha / 2`` times the sum of squared
+    weights.
+
+    Parameters
+    ----------
+    query : {"prompt", "first", "last", "mean", "given"} or int, default="prompt"
+        What asks: one learned vector; the first, last or mean token of the sample; the
+        token at this position; or a query given with the sample.
+
+    parameterization : {"W", "KQ"}, default="W"
+        One matrix W, or the product of keys and queries ``W = K Q'``; a prompt allows
+        only "W".
+
+    rank : int, default=None
+        Columns of K and Q; None means as many as the smaller side of W.
+
+    mapping : {"softmax", "sparsemax", "entmax15"}, default="softmax"
+        How scores become weights. The last two give weights of exactly zero.
+
+    n_heads : int, default=1
+        How many attentions, with their pooled tokens side by side.
+
+    hidden_size : int, default=0
+        Width of a tanh layer that every token goes through first; 0 for none.
+
+    solver : {"adam", "lbfgs", "gd", "ngd"}, default="adam"
+        Adam; L-BFGS; gradient descent; or normalised gradient descent, which moves the
+        prompt or W, K, Q, the hidden layer and the head each by a step of fixed length,
+        and whose direction converges to the attention SVM.
+
+    learning_rate_init : float, default=0.01
+        Step size; not used by "lbfgs".
+
+    alpha : float, default=1e-3
+        Strength of the penalty on all weights but intercepts.
+
+    max_iter : int, default=1000
+        Largest number of epochs; of iterations for "lbfgs".
+
+    batch_size : int, "auto" or None, default="auto"
+        Samples in a mini-batch. None takes all samples at every step, and so does
+        "auto" up to 2,000 samples; beyond, "auto" is 200, but for "lbfgs", which always
+        takes all.
+
+    tol : float, default=1e-4
+        Training stops when the loss, or the validation score, improves by less than
+        this for `n_iter_no_change` epochs in a row; for "lbfgs" also when no entry of
+        the gradient is larger. 0 disables stopping.
+
+    n_iter_no_change : int, default=10
+        See `tol`.
+
+    early_stopping : bool, default=False
+        Whether to hold out a stratified part of the training samples, stop when their
+        accuracy no longer improves, and keep the weights with the best.
+
+    validation_fraction : float, default=0.1
+        Share of the samples to hold out, with ``early_stopping=True``.
+
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as everywhere in scikit-learn.
+
+    warm_start : bool, default=False
+        Whether `fit` goes on from the weights of an earlier fit.
+
+    freeze_head : bool, default=False
+        Whether to train the attention alone, with the head as given by `coef_init`, or
+        by an earlier fit.
+
+    device : str, default="auto"
+        Where to compute: "cpu", "cuda", ...; "auto" takes a GPU if there is one.
+
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of training and of the fitted weights.
+
+    random_state : int, RandomState instance or None, default=None
+        Determines initial weights, mini-batches and the held-out samples.
+
+    verbose : bool, default=False
+        Whether to log the loss of every epoch, to the logger "skattn". For progress
+        bars, set scikit-learn's `ProgressBar` with `set_callbacks`.
+
+    Attributes
+    ----------
+    attention_coef_ : ndarray of shape (n_heads, n_token_features_) for a prompt, else \
+            (n_heads, n_token_features_, n_query_features)
+        Prompts, or W; ``K Q'`` with keys and queries. The axis of heads is left out
+        when ``n_heads=1``.
+
+    key_coef_, query_coef_ : ndarray of shape (n_heads, n_features, rank)
+        K and Q, with ``parameterization="KQ"``.
+
+    hidden_coef_ : ndarray of shape (n_features, hidden_size)
+        Weights of the hidden layer, if any.
+
+    hidden_intercept_ : ndarray of shape (hidden_size,)
+        Offsets of the hidden layer, if any.
+
+    coef_ : ndarray of shape (1, n_heads * n_token_features_) or \
+            (n_classes, n_heads * n_token_features_)
+        Weights of the head.
+
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Offsets of the head.
+
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+
+    n_iter_ : int
+        Number of epochs.
+
+    loss_curve_ : list of float
+        Training loss with the penalty, one an epoch.
+
+    best_loss_ : float
+        The lowest of them.
+
+    validation_scores_ : list of float or None
+        Accuracy on the held-out samples after each epoch, with ``early_stopping=True``.
+
+    best_validation_score_ : float or None
+        The highest of them.
+
+    n_features_in_ : int
+        Features of a token; columns, for a table.
+
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if all are strings.
+
+    n_token_features_ : int
+        Width of the tokens that attention sees: after the hidden layer, if there is
+        one. The token of column t of a table is ``[e_t, x_t e_t]``.
+
+    n_query_features_in_ : int
+        Features of a query, with ``query="given"``.
+
+    input_kind_ : {"sequences", "table"}
+        What `fit` was given.
+
+    See Also
+    --------
+    skattn.TokenSVM : The convex problem that this training leads to.
+
+    References
+    ----------
+    .. [1] Tarzanagh et al., "Max-Margin Token Selection in Attention Mechanism",
+       arXiv 2306.13596, equation (1), for a prompt.
+    .. [2] Tarzanagh et al., "Transformers as Support Vector Machines",
+       arXiv 2308.16898, equation (1), for W and for keys and queries.
+
+    Examples
+    --------
+    >>> from skattn import AttentionClassifier
+    >>> from skattn.datasets import make_token_selection
+    >>> X, y, planted = make_token_selection(n_samples=100, random_state=0)
+    >>> model = AttentionClassifier(random_state=0).fit(X, y)
+    >>> bool((model.selected_tokens(X) == planted).mean() > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "query": QUERY_CONSTRAINT,
+        "parameterization": [StrOptions({"W", "KQ"})],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "mapping": [StrOptions(set(MAPPINGS))],
+        "n_heads": [Interval(Integral, 1, None, closed="left")],
+        "hidden_size": [Interval(Integral, 0, None, closed="left")],
+        "solver": [StrOptions({"adam", "lbfgs", "gd", "ngd"})],
+        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "warm_start": ["boolean"],
+        "freeze_head": ["boolean"],
+        "device": [str],
+        "dtype": [StrOptions({"float64", "float32"})],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        query="prompt",
+        parameterization="W",
+        rank=None,
+        mapping="softmax",
+        n_heads=1,
+        hidden_size=0,
+        solver="adam",
+        learning_rate_init=0.01,
+        alpha=1e-3,
+        max_iter=1000,
+        batch_size="auto",
+        tol=1e-4,
+        n_iter_no_change=10,
+        early_stopping=False,
+        validation_fraction=0.1,
+        class_weight=None,
+        warm_start=False,
+        freeze_head=False,
+        device="auto",
+        dtype="float64",
+        random_state=None,
+        verbose=False,
+    ):
+        self.query = query
+        self.parameterization = parameterization
+        self.rank = rank
+        self.mapping = mapping
+        self.n_heads = n_heads
+        self.hidden_size = hidden_size
+        self.solver = solver
+        self.learning_rate_init = learning_rate_init
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.freeze_head = freeze_head
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @all_or_nothing
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X,
+        y,
+        *,
+        sample_weight=None,
+        query=None,
+        coef_init=None,
+        intercept_init=0.0,
+        attention_coef_init=None,
+    ):
+        """Train attention and head.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            Training samples.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the loss, ``sum(w l) / sum(w)``.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        coef_init : array-like of the shape of ``coef_``, default=None
+            Where the head starts, or stays with ``freeze_head=True``.
+
+        intercept_init : float or array-like of the shape of ``intercept_``, default=0
+            The same for its offsets; looked at only with `coef_init`.
+
+        attention_coef_init : array-like or pair of array-like, default=None
+            Where the attention starts: of the shape of ``attention_coef_``, or with
+            keys and queries a pair of the shapes of ``key_coef_`` and ``query_coef_``.
+
+        Returns
+        -------
+        self : AttentionClassifier
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the input is malformed, parameters contradict each other, there is only
+            one class, or the loss becomes infinite.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` epochs pass before the stopping rule of `tol` holds.
+        """
+        self._check_combinations()
+        tokens = self._read_training(X, query, reset=True)
+        labels = read_labels(self, y, len(tokens))
+        goes_on = self.warm_start and hasattr(self, "coef_")
+        previous = getattr(self, "classes_", None)
+        self.classes_, targets = np.unique(labels, return_inverse=True)
+        if goes_on and not np.array_equal(previous, self.classes_):
+            raise ValueError(
+                f"warm_start goes on with the classes of the earlier fit, {previous}; "
+                f"y has {self.classes_}. Set warm_start=False."
+            )
+        refuse_one_class(self, self.classes_)
+        weights = effective_weights(
+            sample_weight, self.class_weight, self.classes_, targets
+        )
+        if self.freeze_head and coef_init is None and not goes_on:
+            raise ValueError(
+                "freeze_head=True needs coef_init: the head must be given, since it is "
+                "not trained."
+            )
+        rng = check_random_state(self.random_state)
+        parameters = self._initial_parameters(tokens, rng, goes_on)
+        parameters = with_initial_values(
+            parameters, coef_init, intercept_init, attention_coef_init
+        )
+        metadata = {"sample_weight": sample_weight, "query": query}
+        reporter = IterationReporter(
+            self, "epoch", self.max_iter, X=X, y=y, metadata=metadata
+        )
+        self._train(tokens, targets, weights, parameters, rng, reporter)
+        return self
+
+    @available_if(_is_stochastic)
+    @all_or_nothing
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, *, sample_weight=None, query=None):
+        """Train for one more epoch on these samples.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            Training samples.
+
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever occur; needed in the first call.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each sample in the loss.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        self : AttentionClassifier
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the input is malformed; or with ``early_stopping=True`` or
+            ``class_weight="balanced"``, which need all samples at once; or with
+            ``freeze_head=True`` before a first fit, which needs a head.
+        """
+        self._check_combinations()
+        if self.early_stopping:
+            raise ValueError("partial_fit does not support early_stopping=True.")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' is not supported for partial_fit: it needs "
+                "all labels at once. Pass the weights as a dict."
+            )
+        is_first = not hasattr(self, "coef_")
+        if is_first and self.freeze_head:
+            raise ValueError(
+                "freeze_head=True needs a head: call fit with coef_init first."
+            )
+        tokens = self._read_training(X, query, reset=is_first)
+        labels = read_labels(self, y, len(tokens))
+        _check_partial_fit_first_call(self, classes)
+        refuse_one_class(self, self.classes_)
+        unknown = np.setdiff1d(labels, self.classes_)
+        if len(unknown):
+            raise ValueError(
+                f"y has classes that are not in classes_ {self.classes_}: {unknown}."
+            )
+        targets = np.searchsorted(self.classes_, labels)
+        weights = effective_weights(
+            sample_weight, self.class_weight, self.classes_, targets
+        )
+        # One generator for all calls, so that each shuffles anew.
+        if is_first:
+            self._random_state = check_random_state(self.random_state)
+        rng = getattr(self, "_random_state", None) or check_random_state(
+            self.random_state
+        )
+        parameters = self._initial_parameters(tokens, rng, goes_on=not is_first)
+        metadata = {"sample_weight": sample_weight, "query": query}
+        reporter = IterationReporter(self, "epoch", 1, X=X, y=y, metadata=metadata)
+        self._train(
+            tokens, targets, weights, parameters, rng, reporter, incremental=True
+        )
+        return self
+
+    def predict_proba(self, X, query=None):
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return probabilities(self.decision_function(X, query=query))
+
+    def predict_log_proba(self, X, query=None):
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return np.log(self.predict_proba(X, query=query))
+
+    def to_module(self):
+        """Return the fitted model as a torch module.
+
+        Returns
+        -------
+        module : skattn.attention.AttentionModel
+            Maps a :class:`skattn.attention.TokenBatch` to logits. It shares no memory
+            with the estimator.
+        """
+        check_is_fitted(self)
+        from skattn.estimators import _torch_bridge as bridge
+
+        device = bridge.resolve_device(self.device, self.dtype)
+        return bridge.make_model(
+            from_attributes(self),
+            mapping=self.mapping,
+            query=self.query,
+            dtype=self.dtype,
+            device=device,
+        )
+
+    def _check_combinations(self):
+        """Refuse parameters that contradict each other, by name."""
+        if self.parameterization == "KQ" and self.query == "prompt":
+            raise ValueError(
+                "parameterization='KQ' needs queries, and query='prompt' has none. Use "
+                "parameterization='W', or another query."
+            )
+        if self.rank is not None and self.parameterization != "KQ":
+            raise ValueError(
+                f"rank={self.rank} needs parameterization='KQ'; got "
+                f"parameterization={self.parameterization!r}."
+            )
+        if self.solver == "lbfgs" and self.batch_size not in ("auto", None):
+            raise ValueError(
+                f"solver='lbfgs' takes all samples at every step, which "
+                f"batch_size={self.batch_size} contradicts. Use batch_size='auto', or "
+                "solver='adam'."
+            )
+
+    def _read_training(self, X, query, reset):
+        tokens = read_input(self, X, query=query, reset=reset).tokens
+        check_given_query(self, tokens, query is not None, reset=reset)
+        return tokens
+
+    def _initial_parameters(self, tokens, rng, goes_on):
+        from skattn.attention.parameters import initial_parameters
+        from skattn.estimators._torch_bridge import query_kind
+
+        is_given = self.query == "given"
+        parameters = initial_parameters(
+            rng,
+            n_features=tokens.n_features,
+            query_kind=query_kind(self.query),
+            n_query_features=tokens.query.shape[1] if is_given else None,
+            parameterization=self.parameterization,
+            rank=self.rank,
+            n_heads=self.n_heads,
+            hidden_size=self.hidden_size,
+            n_outputs=1 if len(self.classes_) == 2 else len(self.classes_),
+            n_active_features=2 if isinstance(tokens, TableTokens) else None,
+        )
+        if not goes_on:
+            return parameters
+        fitted = from_attributes(self)
+        shapes = {name: value.shape for name, value in parameters.items()}
+        if shapes != {name: value.shape for name, value in fitted.items()}:
+            raise ValueError(
+                "The weights of the earlier fit do not have the shapes that the data "
+                "and parameters of this one ask for. Set warm_start=False, or clone "
+                "the estimator."
+            )
+        return fitted
+
+    def _train(
+        self, tokens, targets, weights, parameters, rng, reporter, incremental=False
+    ):
+        """Run the trainer and store what it found."""
+        from skattn.estimators import _torch_bridge as bridge
+        from skattn.optim import train
+
+        device = bridge.resolve_device(self.device, self.dtype)
+        options = {"dtype": self.dtype, "device": device}
+        model = bridge.make_model(
+            parameters, mapping=self.mapping, query=self.query, **options
+        )
+        batch = bridge.make_batch(tokens, self.query, **options)
+        batch, targets, weights, validate = self._hold_out(batch, targets, weights, rng)
+        logger = progress_logger() if self.verbose else None
+
+        def fitted_now():
+            state = to_attributes(model.parameters_as_arrays())
+            state["n_token_features_"] = state["coef_"].shape[1] // self.n_heads
+            return state
+
+        def on_epoch(epoch):
+            if logger is not None:
+                logger.info("Epoch %d, loss = %.8f", epoch.number + 1, epoch.loss)
+            return reporter.end_iteration(fitted_now)
+
+        optimizer_state = None
+        if incremental and hasattr(self, "_optimizer_state"):
+            optimizer_state = bridge.as_tensors(self._optimizer_state)
+        try:
+            result = train(
+                model,
+                batch,
+                bridge.as_tensors(targets).to(device),
+                bridge.as_tensors(weights.astype(self.dtype)).to(device),
+                solver=self.solver,
+                learning_rate=self.learning_rate_init,
+                alpha=self.alpha,
+                max_iter=1 if incremental else self.max_iter,
+                batch_size=self._batch_size(len(targets)),
+                tol=0.0 if incremental else self.tol,
+                n_iter_no_change=self.n_iter_no_change,
+                rng=rng,
+                validation=validate,
+                freeze_head=self.freeze_head,
+                on_epoch_begin=reporter.begin_iteration,
+                on_epoch=on_epoch,
+                optimizer_state=optimizer_state,
+            )
+        except FloatingPointError as error:
+            raise ValueError(str(error)) from error
+        state = fitted_now()
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._store_history(result, incremental, bridge.as_arrays)
+        reporter.end(lambda: state)
+
+    def _hold_out(self, batch, targets, weights, rng):
+        """Return the samples to train on, and how to validate."""
+        if not self.early_stopping:
+            return batch, targets, weights, None
+        train_index, held_out = train_test_split(
+            np.flatnonzero(weights > 0),
+            test_size=self.validation_fraction,
+            stratify=targets[weights > 0],
+            random_state=rng,
+        )
+        from skattn.estimators._torch_bridge import predicted_index
+
+        held_out_batch = batch.take(held_out)
+
+        def validate(model):
+            return accuracy_score(
+                targets[held_out],
+                predicted_index(model, held_out_batch),
+                sample_weight=weights[held_out],
+            )
+
+        return (
+            batch.take(train_index),
+            targets[train_index],
+            weights[train_index],
+            validate,
+        )
+
+    def _batch_size(self, n_samples):
+        if self.batch_size != "auto":
+            return self.batch_size
+        if n_samples <= _LARGEST_FULL_BATCH or self.solver == "lbfgs":
+            return None
+        return _AUTO_BATCH_SIZE
+
+    def _store_history(self, result, incremental, as_arrays):
+        if incremental:
+            self.loss_curve_ = [*getattr(self, "loss_curve_", []), *result.loss_curve]
+            self._optimizer_state = as_arrays(result.optimizer_state)
+        else:
+            self.loss_curve_ = result.loss_curve
+            self.__dict__.pop("_optimizer_state", None)
+        self.n_iter_ = len(self.loss_curve_)
+        self.best_loss_ = min(self.loss_curve_)
+        self.validation_scores_ = result.validation_scores
+        self.best_validation_score_ = (
+            None if result.validation_scores is None else max(result.validation_scores)
+        )
+        if not (incremental or result.converged or result.stopped_by_callback):
+            warn_not_converged(
+                f"Training reached max_iter={self.max_iter} before the loss stopped "
+                f"improving by tol={self.tol}. Increase max_iter or "
+                "learning_rate_init, or scale the features."
+            )
+
+    def _attend(self, tokens):
+        from skattn.estimators import _torch_bridge as bridge
+
+        return bridge.attend(*self._model_and_batch(tokens))
+
+    def _token_votes(self, tokens, attended):
+        from skattn.estimators import _torch_bridge as bridge
+
+        return bridge.token_votes(*self._model_and_batch(tokens))
+
+    def _model_and_batch(self, tokens):
+        from skattn.estimators import _torch_bridge as bridge
+
+        model = self.to_module()
+        parameter = next(model.parameters())
+        batch = bridge.make_batch(
+            tokens, self.query, dtype=self.dtype, device=parameter.device
+        )
+        return model, batch
