@@ -1,0 +1,43 @@
+"""Accuracy of the estimators, with default parameters, beside pooling.
+
+MUSK1 in stratified 10-fold cross-validation, repeated with different folds, and the
+Japanese vowels' own split, repeated with different seeds of the models.
+
+    python benchmarks/accuracy.py [--runs 5] [--jobs 2]
+"""
+
+import argparse
+
+from skattn._demo import report
+from skattn._demo.commands import progress_callbacks
+from skattn._demo.comparison import evaluate, over_runs
+from skattn._demo.models import make_models
+from skattn._demo.problems import japanese_vowels, musk1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=5, help="repetitions")
+    parser.add_argument("--jobs", type=int, default=2, help="fits at a time")
+    options = parser.parse_args()
+    callbacks = progress_callbacks()
+    settings = [
+        (musk1, "repetitions of the cross-validation, with their seeds"),
+        (lambda seed: japanese_vowels(), "seeds of the models"),
+    ]
+    for make_problem, repeated in settings:
+        report.problem(make_problem(0))
+        runs = [
+            evaluate(
+                make_models(seed),
+                make_problem(seed),
+                n_jobs=options.jobs,
+                callbacks=callbacks,
+            )
+            for seed in range(options.runs)
+        ]
+        report.table(over_runs(runs), repeated=f"{options.runs} {repeated}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What ``python -m skattn`` does; not part of the public interface."""
