@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import TransformerMixin
 
 from skattn._input import TokenInput
+from skattn._links import DocumentationLinkMixin
 
 
-class TokenTransformerMixin(TransformerMixin):
+class TokenTransformerMixin(DocumentationLinkMixin, TransformerMixin):
     """Mixin of transformers that read tokens.
 
     A two-dimensional output, which is when `get_feature_names_out` exists, follows

@@ -6,8 +6,6 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.metrics import accuracy_score
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -18,25 +16,18 @@ from skattn._fitting import (
     all_or_nothing,
     effective_weights,
     refuse_one_class,
-    warn_not_converged,
 )
 from skattn._input import read_input, read_labels
 from skattn.estimators._base import BaseAttentionClassifier
 from skattn.estimators._callbacks import IterationReporter
-from skattn.estimators._heads import probabilities
-from skattn.estimators._parameters import (
-    from_attributes,
-    to_attributes,
-    with_initial_values,
-)
-from skattn.estimators._progress import progress_logger
+from skattn.estimators._parameters import from_attributes, with_initial_values
 from skattn.estimators._queries import QUERY_CONSTRAINT, check_given_query
+from skattn.estimators._training import (
+    check_combinations,
+    run_training,
+    starting_parameters,
+)
 from skattn.mappings import MAPPINGS
-from skattn.tokens._table import TableTokens
-
-# Up to so many samples, batch_size="auto" takes all of them at every step.
-_LARGEST_FULL_BATCH = 2_000
-_AUTO_BATCH_SIZE = 200
 
 
 def _is_stochastic(estimator):
@@ -352,7 +343,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         ConvergenceWarning
             If `max_iter` epochs pass before the stopping rule of `tol` holds.
         """
-        self._check_combinations()
+        check_combinations(self)
         tokens = self._read_training(X, query, reset=True)
         labels = read_labels(self, y, len(tokens))
         goes_on = self.warm_start and hasattr(self, "coef_")
@@ -373,7 +364,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
                 "not trained."
             )
         rng = check_random_state(self.random_state)
-        parameters = self._initial_parameters(tokens, rng, goes_on)
+        parameters = starting_parameters(self, tokens, rng, goes_on)
         parameters = with_initial_values(
             parameters, coef_init, intercept_init, attention_coef_init
         )
@@ -420,7 +411,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             ``class_weight="balanced"``, which need all samples at once; or with
             ``freeze_head=True`` before a first fit, which needs a head.
         """
-        self._check_combinations()
+        check_combinations(self)
         if self.early_stopping:
             raise ValueError("partial_fit does not support early_stopping=True.")
         if self.class_weight == "balanced":
@@ -452,49 +443,13 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         rng = getattr(self, "_random_state", None) or check_random_state(
             self.random_state
         )
-        parameters = self._initial_parameters(tokens, rng, goes_on=not is_first)
+        parameters = starting_parameters(self, tokens, rng, goes_on=not is_first)
         metadata = {"sample_weight": sample_weight, "query": query}
         reporter = IterationReporter(self, "epoch", 1, X=X, y=y, metadata=metadata)
         self._train(
             tokens, targets, weights, parameters, rng, reporter, incremental=True
         )
         return self
-
-    def predict_proba(self, X, query=None):
-        """Return the probability of each class.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return probabilities(self.decision_function(X, query=query))
-
-    def predict_log_proba(self, X, query=None):
-        """Return the logarithm of :meth:`predict_proba`.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        log_probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return np.log(self.predict_proba(X, query=query))
 
     def to_module(self):
         """Return the fitted model as a torch module.
@@ -517,170 +472,22 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             device=device,
         )
 
-    def _check_combinations(self):
-        """Refuse parameters that contradict each other, by name."""
-        if self.parameterization == "KQ" and self.query == "prompt":
-            raise ValueError(
-                "parameterization='KQ' needs queries, and query='prompt' has none. Use "
-                "parameterization='W', or another query."
-            )
-        if self.rank is not None and self.parameterization != "KQ":
-            raise ValueError(
-                f"rank={self.rank} needs parameterization='KQ'; got "
-                f"parameterization={self.parameterization!r}."
-            )
-        if self.solver == "lbfgs" and self.batch_size not in ("auto", None):
-            raise ValueError(
-                f"solver='lbfgs' takes all samples at every step, which "
-                f"batch_size={self.batch_size} contradicts. Use batch_size='auto', or "
-                "solver='adam'."
-            )
-
     def _read_training(self, X, query, reset):
         tokens = read_input(self, X, query=query, reset=reset).tokens
         check_given_query(self, tokens, query is not None, reset=reset)
         return tokens
 
-    def _initial_parameters(self, tokens, rng, goes_on):
-        from skattn.attention.parameters import initial_parameters
-        from skattn.estimators._torch_bridge import query_kind
-
-        is_given = self.query == "given"
-        parameters = initial_parameters(
-            rng,
-            n_features=tokens.n_features,
-            query_kind=query_kind(self.query),
-            n_query_features=tokens.query.shape[1] if is_given else None,
-            parameterization=self.parameterization,
-            rank=self.rank,
-            n_heads=self.n_heads,
-            hidden_size=self.hidden_size,
-            n_outputs=1 if len(self.classes_) == 2 else len(self.classes_),
-            n_active_features=2 if isinstance(tokens, TableTokens) else None,
-        )
-        if not goes_on:
-            return parameters
-        fitted = from_attributes(self)
-        shapes = {name: value.shape for name, value in parameters.items()}
-        if shapes != {name: value.shape for name, value in fitted.items()}:
-            raise ValueError(
-                "The weights of the earlier fit do not have the shapes that the data "
-                "and parameters of this one ask for. Set warm_start=False, or clone "
-                "the estimator."
-            )
-        return fitted
-
     def _train(
         self, tokens, targets, weights, parameters, rng, reporter, incremental=False
     ):
-        """Run the trainer and store what it found."""
-        from skattn.estimators import _torch_bridge as bridge
-        from skattn.optim import train
-
-        device = bridge.resolve_device(self.device, self.dtype)
-        options = {"dtype": self.dtype, "device": device}
-        model = bridge.make_model(
-            parameters, mapping=self.mapping, query=self.query, **options
+        if not incremental:
+            self.__dict__.pop("_optimizer_state", None)
+        state = run_training(
+            self, tokens, targets, weights, parameters, rng, reporter, incremental
         )
-        batch = bridge.make_batch(tokens, self.query, **options)
-        batch, targets, weights, validate = self._hold_out(batch, targets, weights, rng)
-        logger = progress_logger() if self.verbose else None
-
-        def fitted_now():
-            state = to_attributes(model.parameters_as_arrays())
-            state["n_token_features_"] = state["coef_"].shape[1] // self.n_heads
-            return state
-
-        def on_epoch(epoch):
-            if logger is not None:
-                logger.info("Epoch %d, loss = %.8f", epoch.number + 1, epoch.loss)
-            return reporter.end_iteration(fitted_now)
-
-        optimizer_state = None
-        if incremental and hasattr(self, "_optimizer_state"):
-            optimizer_state = bridge.as_tensors(self._optimizer_state)
-        try:
-            result = train(
-                model,
-                batch,
-                bridge.as_tensors(targets).to(device),
-                bridge.as_tensors(weights.astype(self.dtype)).to(device),
-                solver=self.solver,
-                learning_rate=self.learning_rate_init,
-                alpha=self.alpha,
-                max_iter=1 if incremental else self.max_iter,
-                batch_size=self._batch_size(len(targets)),
-                tol=0.0 if incremental else self.tol,
-                n_iter_no_change=self.n_iter_no_change,
-                rng=rng,
-                validation=validate,
-                freeze_head=self.freeze_head,
-                on_epoch_begin=reporter.begin_iteration,
-                on_epoch=on_epoch,
-                optimizer_state=optimizer_state,
-            )
-        except FloatingPointError as error:
-            raise ValueError(str(error)) from error
-        state = fitted_now()
         for name, value in state.items():
             setattr(self, name, value)
-        self._store_history(result, incremental, bridge.as_arrays)
         reporter.end(lambda: state)
-
-    def _hold_out(self, batch, targets, weights, rng):
-        """Return the samples to train on, and how to validate."""
-        if not self.early_stopping:
-            return batch, targets, weights, None
-        train_index, held_out = train_test_split(
-            np.flatnonzero(weights > 0),
-            test_size=self.validation_fraction,
-            stratify=targets[weights > 0],
-            random_state=rng,
-        )
-        from skattn.estimators._torch_bridge import predicted_index
-
-        held_out_batch = batch.take(held_out)
-
-        def validate(model):
-            return accuracy_score(
-                targets[held_out],
-                predicted_index(model, held_out_batch),
-                sample_weight=weights[held_out],
-            )
-
-        return (
-            batch.take(train_index),
-            targets[train_index],
-            weights[train_index],
-            validate,
-        )
-
-    def _batch_size(self, n_samples):
-        if self.batch_size != "auto":
-            return self.batch_size
-        if n_samples <= _LARGEST_FULL_BATCH or self.solver == "lbfgs":
-            return None
-        return _AUTO_BATCH_SIZE
-
-    def _store_history(self, result, incremental, as_arrays):
-        if incremental:
-            self.loss_curve_ = [*getattr(self, "loss_curve_", []), *result.loss_curve]
-            self._optimizer_state = as_arrays(result.optimizer_state)
-        else:
-            self.loss_curve_ = result.loss_curve
-            self.__dict__.pop("_optimizer_state", None)
-        self.n_iter_ = len(self.loss_curve_)
-        self.best_loss_ = min(self.loss_curve_)
-        self.validation_scores_ = result.validation_scores
-        self.best_validation_score_ = (
-            None if result.validation_scores is None else max(result.validation_scores)
-        )
-        if not (incremental or result.converged or result.stopped_by_callback):
-            warn_not_converged(
-                f"Training reached max_iter={self.max_iter} before the loss stopped "
-                f"improving by tol={self.tol}. Increase max_iter or "
-                "learning_rate_init, or scale the features."
-            )
 
     def _attend(self, tokens):
         from skattn.estimators import _torch_bridge as bridge
@@ -701,3 +508,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             tokens, self.query, dtype=self.dtype, device=parameter.device
         )
         return model, batch
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = [self.dtype]
+        return tags

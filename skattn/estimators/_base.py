@@ -11,9 +11,12 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from skattn._input import read_input
+from skattn._links import DocumentationLinkMixin
+from skattn.estimators._heads import probabilities
 from skattn.estimators._queries import check_given_query
 from skattn.estimators._token_algebra import first_best_rows
 
@@ -30,7 +33,12 @@ class Attended(NamedTuple):
     pooled: np.ndarray
 
 
+def _head_is_logistic(estimator):
+    return getattr(estimator, "head", "logistic") == "logistic"
+
+
 class BaseAttentionClassifier(
+    DocumentationLinkMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
     TransformerMixin,
@@ -208,6 +216,44 @@ class BaseAttentionClassifier(
         scores = self.decision_function(X, query=query)
         best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[np.asarray(best, dtype=int)]
+
+    @available_if(_head_is_logistic)
+    def predict_proba(self, X, query=None):
+        """Return the probability of each class; needs a logistic head.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return probabilities(self.decision_function(X, query=query))
+
+    @available_if(_head_is_logistic)
+    def predict_log_proba(self, X, query=None):
+        """Return the logarithm of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        return np.log(self.predict_proba(X, query=query))
 
     def score(self, X, y, sample_weight=None, query=None):
         """Return the accuracy of the predictions.

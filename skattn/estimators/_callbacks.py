@@ -18,8 +18,8 @@ class IterationReporter:
     X, y : array-like
         The training data as the caller gave it.
 
-    metadata : dict or None
-        Sample weights and queries, as the caller gave them.
+    metadata : dict
+        Sample weights and queries, as the caller gave them; None for none.
 
     Notes
     -----
@@ -31,7 +31,9 @@ class IterationReporter:
     def __init__(self, estimator, task_name, max_subtasks, *, X, y, metadata):
         self._estimator = estimator
         self._task_name = task_name
-        self._data = {"X": X, "y": y, "metadata": metadata}
+        # A scorer that monitors gets them all as keywords, and may not know some.
+        given = {name: value for name, value in metadata.items() if value is not None}
+        self._data = {"X": X, "y": y, "metadata": given}
         self._context = estimator._init_callback_context(max_subtasks=max_subtasks)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
         # Contexts of subtasks cost more than a small epoch: none without a listener.

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 
 from skattn._fitting import (
     all_or_nothing,
@@ -20,7 +19,7 @@ from skattn._input import read_input, read_labels
 from skattn.estimators import _token_algebra as algebra
 from skattn.estimators._base import Attended, BaseAttentionClassifier
 from skattn.estimators._callbacks import IterationReporter
-from skattn.estimators._heads import HEADS, probabilities
+from skattn.estimators._heads import HEADS
 from skattn.estimators._queries import (
     QUERY_CONSTRAINT,
     check_given_query,
@@ -33,10 +32,6 @@ from skattn.tokens._selection import rows_at_positions
 
 # A margin of 1 is met to this accuracy (Definition 2 of arXiv 2308.16898 in practice).
 _SUPPORT_TOL = 1e-4
-
-
-def _head_has_probabilities(estimator):
-    return estimator.head == "logistic"
 
 
 class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
@@ -402,44 +397,6 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
                 f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. Scale the "
                 "features, or increase tol."
             )
-
-    @available_if(_head_has_probabilities)
-    def predict_proba(self, X, query=None):
-        """Return the probability of each class; needs ``head="logistic"``.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return probabilities(self.decision_function(X, query=query))
-
-    @available_if(_head_has_probabilities)
-    def predict_log_proba(self, X, query=None):
-        """Return the logarithm of :meth:`predict_proba`.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        log_probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
-        """
-        return np.log(self.predict_proba(X, query=query))
 
     def _attend(self, tokens):
         queries = query_vectors(self.query, tokens)

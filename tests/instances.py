@@ -1,0 +1,92 @@
+"""The instances that pass scikit-learn's checks, each in full.
+
+Not among them are options that their own documentation exempts from a check:
+mini-batches and float32 (weights equal repeats to rounding only in full batches of
+float64), ``warm_start`` (a second fit goes on), and, for `AttentionClassifier`,
+``early_stopping`` and balanced classes (`partial_fit` refuses them).
+"""
+
+from skattn import (
+    AttentionClassifier,
+    AttentionPooling,
+    FeatureTokenizer,
+    PositionalEncoding,
+    TokenScaler,
+    TokenSelector,
+    TokenSVM,
+    WindowTokenizer,
+)
+
+# Few steps are enough for the checks, and defaults are among the instances too.
+QUICK = {"max_iter": 30, "learning_rate_init": 0.1}
+
+ATTENTION_CLASSIFIERS = [
+    AttentionClassifier(),
+    AttentionClassifier(query="mean", n_heads=2, **QUICK),
+    AttentionClassifier(query="first", parameterization="KQ", rank=2, **QUICK),
+    AttentionClassifier(query="last", mapping="entmax15", **QUICK),
+    AttentionClassifier(query=0, mapping="sparsemax", **QUICK),
+    AttentionClassifier(hidden_size=4, **QUICK),
+    AttentionClassifier(solver="gd", learning_rate_init=0.1, max_iter=100),
+    AttentionClassifier(solver="ngd", learning_rate_init=0.1, max_iter=20),
+    AttentionClassifier(solver="lbfgs", alpha=0.1),
+    AttentionClassifier(solver="lbfgs", hidden_size=3, alpha=0.1, max_iter=20),
+]
+
+TOKEN_SVMS = [
+    TokenSVM(),
+    TokenSVM(head="logistic"),
+    TokenSVM(head="logistic", query="first"),
+    TokenSVM(mapping="softmax"),
+    TokenSVM(mapping="entmax15", class_weight="balanced"),
+    TokenSVM(query="mean"),
+    TokenSVM(query=0, C=0.01),
+    TokenSVM(norm="nuc"),
+    TokenSVM(norm=1.5),
+    TokenSVM(norm=3.0, query="last", max_iter=2),
+]
+
+SLOW_TOKEN_SVMS = [
+    TokenSVM(norm="nuc", query="mean"),
+    TokenSVM(norm="nuc", query="first", head="logistic"),
+]
+
+TRANSFORMERS = [
+    TokenSelector(TokenSVM()),
+    TokenSelector(TokenSVM(), n_tokens=2),
+    TokenSelector(TokenSVM(), threshold=0.1, output="mask"),
+    TokenSelector(TokenSVM(), output="indices"),
+    TokenSelector(TokenSVM(), n_tokens=2, output="indices"),
+    TokenSelector(TokenSVM(), n_tokens=2, output="concat"),
+    TokenSelector(TokenSVM(head="logistic"), output="pooled"),
+    TokenSelector(
+        AttentionClassifier(query="mean", n_heads=2, random_state=0, max_iter=5),
+        mass=0.5,
+    ),
+    AttentionPooling(TokenSVM()),
+    AttentionPooling(AttentionClassifier(n_heads=2, random_state=0, max_iter=5)),
+    FeatureTokenizer(),
+    FeatureTokenizer(missing="absent"),
+    WindowTokenizer(),
+    WindowTokenizer(0.5, step=1, summary=["mean", "slope"]),
+    WindowTokenizer(1, summary=["max"], keep_values=False),
+    TokenScaler(),
+    TokenScaler(with_mean=False),
+    TokenScaler(with_std=False),
+    PositionalEncoding(),
+    PositionalEncoding("linear", combine="concat"),
+    PositionalEncoding("sinusoidal", combine="concat", n_components=4),
+]
+
+CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS
+
+ONE_OF_EACH_CLASS = [
+    AttentionClassifier(**QUICK),
+    TokenSVM(),
+    TokenSelector(TokenSVM()),
+    AttentionPooling(TokenSVM()),
+    FeatureTokenizer(),
+    WindowTokenizer(),
+    TokenScaler(),
+    PositionalEncoding(),
+]
