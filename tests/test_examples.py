@@ -1,0 +1,76 @@
+"""The scripts in examples/ run, and what they print is true."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+pytestmark = pytest.mark.slow
+
+
+def output_of(name):
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def numbers(pattern, text):
+    return [tuple(map(float, found)) for found in re.findall(pattern, text)]
+
+
+def test_every_script_is_tested_here():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "from_gradient_descent_to_svm.py",
+        "molecules.py",
+        "vowels.py",
+    }
+
+
+def test_molecules_are_classified_and_explained():
+    output = output_of("molecules.py")
+    accuracies = numbers(r"(0\.\d{3}) \(std (0\.\d{3})\)", output)
+    assert len(accuracies) == 2
+    assert all(mean > 0.7 for mean, _ in accuracies)
+    sums = numbers(r"shapes (\S+) and the intercept (\S+) make (\S+):", output)
+    assert len(sums) == 2
+    for contributions, intercept, score in sums:
+        assert contributions + intercept == pytest.approx(score, abs=0.002)
+
+
+def test_vowels_are_told_apart_also_by_few_frames():
+    output = output_of("vowels.py")
+    accuracies = re.findall(r"accuracy (0\.\d{3}|1\.000)", output)
+    assert len(accuracies) == 2
+    assert min(map(float, accuracies)) > 0.9
+    shares = re.findall(r"part \d: (0\.\d\d)", output)
+    assert len(shares) == 4
+    assert sum(map(float, shares)) == pytest.approx(1, abs=0.02)
+    assert len(re.search(r": \[(.*)\]", output)[1].split(",")) == 3
+
+
+def test_training_approaches_the_svm_and_the_svm_is_where_it_leads():
+    output = output_of("from_gradient_descent_to_svm.py")
+    of_w, of_keys_and_queries, back = re.split(
+        r"^(?:Training KQ|From)", output, flags=re.MULTILINE
+    )
+    for section in (of_w, of_keys_and_queries):
+        rows = re.findall(r"(\d+)  0\.\d+ +(0\.\d+) +(True|False)", section)
+        assert [int(steps) for steps, _, _ in rows] == [100, 300, 1000, 2000]
+        alignments = [float(alignment) for _, alignment, _ in rows]
+        assert alignments == sorted(alignments)
+        assert alignments[-1] > 0.99
+        assert rows[-1][2] == "True"
+
+    trained, started = map(float, re.findall(r"(0\.\d{10})$", back, re.MULTILINE))
+    assert started == pytest.approx(trained, abs=1e-4)
+    assert float(re.search(r"100 steps +(\S+)", back)[1]) > 0.999
+    assert re.search(r"stay +(\S+)", back)[1] == "True"
