@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from skattn.attention.layouts import RaggedTokens, TableTokens
 from skattn.attention.parameters import QUERY_KINDS
@@ -19,11 +20,11 @@ __all__ = ["Attended", "AttentionModel", "HiddenLayer", "LinearHead"]
 
 
 class HiddenLayer(nn.Module):
-    """One layer on every token: ``tanh(x'M + b)``.
+    """One layer on every token: ``gelu(x'M + b)``.
 
-    tanh, rather than a piecewise linear function, since it is smooth: line searches
-    and line-by-line comparisons of two trainings meet no kinks, where rounding
-    decides. It is also bounded: no token can raise its score by its size alone.
+    The Gaussian error linear unit, arXiv:1606.08415: smooth, unlike max(., 0), so that
+    line searches and comparisons of two trainings meet no kinks, where rounding
+    decides; and not bounded, unlike tanh.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class HiddenLayer(nn.Module):
     def forward(self, tokens):
         """Tokens of width hidden_size."""
         hidden = tokens.matmul(self.hidden_coef) + self.hidden_intercept
-        return RaggedTokens(torch.tanh(hidden), tokens.segments)
+        return RaggedTokens(functional.gelu(hidden), tokens.segments)
 
 
 class LinearHead(nn.Module):

@@ -72,17 +72,18 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         How many attentions, with their pooled tokens side by side.
 
     hidden_size : int, default=0
-        Width of a tanh layer that every token goes through first; 0 for none.
+        Width of a layer ``gelu(x'M + b)`` that every token goes through first; 0 for
+        none.
 
     solver : {"adam", "lbfgs", "gd", "ngd"}, default="adam"
         Adam; L-BFGS; gradient descent; or normalised gradient descent, which moves the
         prompt or W, K, Q, the hidden layer and the head each by a step of fixed length,
         and whose direction converges to the attention SVM.
 
-    learning_rate_init : float, default=0.01
+    learning_rate_init : float, default=0.02
         Step size; not used by "lbfgs".
 
-    alpha : float, default=1e-3
+    alpha : float, default=1e-2
         Strength of the penalty on all weights but intercepts.
 
     max_iter : int, default=1000
@@ -248,8 +249,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         n_heads=1,
         hidden_size=0,
         solver="adam",
-        learning_rate_init=0.01,
-        alpha=1e-3,
+        learning_rate_init=0.02,
+        alpha=1e-2,
         max_iter=1000,
         batch_size="auto",
         tol=1e-4,

@@ -56,7 +56,7 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=0.005
         Penalty of the slack of a sample, shared among its other tokens: the penalty of
         one token is ``C * sample_weight * class_weight / (n_tokens_i - 1)``, so that
         repeating distractors changes nothing. ``C=np.inf`` asks for a hard margin.
@@ -76,7 +76,7 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
     head : {"svm", "logistic"}, default="svm"
         Linear classifier on the pooled features; "logistic" gives `predict_proba`.
 
-    head_C : float, default=1.0
+    head_C : float, default=0.03
         Inverse strength of the ridge penalty of the head.
 
     tokens : {"score", "given"}, default="score"
@@ -197,12 +197,12 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
     def __init__(
         self,
         *,
-        C=1.0,
+        C=0.005,
         norm="fro",
         query="prompt",
         mapping="sparsemax",
         head="svm",
-        head_C=1.0,
+        head_C=0.03,
         tokens="score",
         max_iter=20,
         solver="auto",

@@ -43,7 +43,8 @@ def expected_logits(parameters, samples, queries):
     outputs = []
     for X, query in zip(samples, queries, strict=True):
         if "hidden_coef" in parameters:
-            X = np.tanh(X @ parameters["hidden_coef"] + parameters["hidden_intercept"])
+            X = X @ parameters["hidden_coef"] + parameters["hidden_intercept"]
+            X = X * scipy.special.ndtr(X)
         if "key_coef" in parameters:
             keys_and_queries = zip(
                 parameters["key_coef"], parameters["query_coef"], strict=True

@@ -55,7 +55,7 @@ class Recorder:
 ESTIMATORS = [
     AttentionClassifier(**QUICK),
     AttentionClassifier(solver="lbfgs", max_iter=15, tol=0, n_heads=2, random_state=0),
-    TokenSVM(max_iter=3),
+    TokenSVM(C=1.0, head_C=1.0, max_iter=3),
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

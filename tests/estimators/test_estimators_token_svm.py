@@ -221,7 +221,7 @@ class TestConvexProblem:
         with pytest.warns(
             ConvergenceWarning, match="relative duality gap of"
         ) as record:
-            given(tol=1e-300).fit(SAMPLES, Y, selected=PLANTED)
+            given(C=1.0, tol=1e-300).fit(SAMPLES, Y, selected=PLANTED)
         assert record[0].filename == __file__
 
 
@@ -300,7 +300,7 @@ class TestRounds:
 
     def test_unsettled_rounds_warn_and_keep_the_lowest_loss(self):
         with pytest.warns(ConvergenceWarning, match="lowest training loss") as record:
-            model = TokenSVM(query="first").fit(SAMPLES, Y)
+            model = TokenSVM(C=1.0, head_C=1.0, query="first").fit(SAMPLES, Y)
         assert record[0].filename == __file__
         assert model.n_iter_ > 1
         margins = (2 * Y - 1) * model.decision_function(SAMPLES)
@@ -309,7 +309,7 @@ class TestRounds:
 
     def test_too_few_rounds_warn(self):
         with pytest.warns(ConvergenceWarning, match="did not settle in max_iter=1"):
-            TokenSVM(max_iter=1).fit(SAMPLES, Y)
+            TokenSVM(C=1.0, head_C=1.0, max_iter=1).fit(SAMPLES, Y)
 
     def test_given_tokens_need_one_round(self, recwarn):
         model = given().fit(SAMPLES, Y, selected=PLANTED)
@@ -337,7 +337,7 @@ class TestSingleTokens:
     @pytest.mark.parametrize("C", [1.0, np.inf])
     @pytest.mark.parametrize("query", ["prompt", "mean"])
     def test_leave_nothing_to_select(self, C, query):
-        model = TokenSVM(C=C, query=query).fit(self.X, self.y)
+        model = TokenSVM(C=C, head_C=1.0, query=query).fit(self.X, self.y)
         assert (model.attention_coef_ == 0).all()
         assert (model.attention_weights(self.X) == 1).all()
         assert len(model.support_tokens_) == 0
