@@ -126,7 +126,9 @@ def describe(estimator):
     parameters = estimator.get_params()
     if parameters["solver"] == "auto":
         shown = ("C", "head_C")
-    return ", ".join(f"{name}={parameters[name]}" for name in shown if name in parameters)
+    return ", ".join(
+        f"{name}={parameters[name]}" for name in shown if name in parameters
+    )
 
 
 if __name__ == "__main__":

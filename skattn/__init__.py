@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         theory,
         tokens,
     )
-    from skattn.estimators import AttentionClassifier, TokenSVM
+    from skattn.estimators import AttentionClassifier, TokenSVM, TokenSVMCV
     from skattn.preprocessing import (
         FeatureTokenizer,
         PositionalEncoding,
@@ -41,6 +41,7 @@ __all__ = [
     "FeatureTokenizer",
     "PositionalEncoding",
     "TokenSVM",
+    "TokenSVMCV",
     "TokenScaler",
     "TokenSelector",
     "Tokens",
@@ -65,6 +66,7 @@ _HOME_OF_NAME = {
     "FeatureTokenizer": "preprocessing",
     "PositionalEncoding": "preprocessing",
     "TokenSVM": "estimators",
+    "TokenSVMCV": "estimators",
     "TokenScaler": "preprocessing",
     "TokenSelector": "selection",
     "Tokens": "tokens",

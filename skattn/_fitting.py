@@ -99,10 +99,11 @@ def refuse_class_without_weight(estimator, classes, y, weights):
         )
 
 
-def warn_not_converged(message):
+def warn_not_converged(message, n_functions_below_fit=2):
     """Warn the caller of a fit method.
 
-    To be called two functions below `fit`, which has three decorators: the warning then
-    names the caller's line.
+    The warning names the caller's line: `fit` has three decorators, and this function
+    is called `n_functions_below_fit` functions below it.
     """
-    warnings.warn(message, ConvergenceWarning, stacklevel=8)
+    stacklevel = 6 + n_functions_below_fit
+    warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)

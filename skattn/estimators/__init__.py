@@ -2,5 +2,6 @@
 
 from skattn.estimators._attention_classifier import AttentionClassifier
 from skattn.estimators._token_svm import TokenSVM
+from skattn.estimators._token_svm_cv import TokenSVMCV
 
-__all__ = ["AttentionClassifier", "TokenSVM"]
+__all__ = ["AttentionClassifier", "TokenSVM", "TokenSVMCV"]

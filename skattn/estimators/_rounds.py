@@ -25,6 +25,7 @@ class Rounds(NamedTuple):
     hard margin) or "stopped" (by a callback).
     """
 
+    first: Round
     best: Round
     losses: list
     outcome: str
@@ -68,7 +69,7 @@ def run_rounds(first_rows, separate, fit_head, choose, *, max_iter, on_round=Non
     rounds = []
 
     def ended(kept, outcome):
-        return Rounds(kept, [each.loss for each in rounds], outcome)
+        return Rounds(rounds[0], kept, [each.loss for each in rounds], outcome)
 
     rows = first_rows
     for _ in range(max_iter):

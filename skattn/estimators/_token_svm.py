@@ -1,7 +1,7 @@
 """The support vector machine over tokens."""
 
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -28,10 +28,21 @@ from skattn.estimators._queries import (
 from skattn.estimators._rounds import InfeasibleMargin, run_rounds
 from skattn.mappings import MAPPINGS
 from skattn.margin import SOLVERS, MarginProblem, solve
+from skattn.tokens import Tokens
 from skattn.tokens._selection import rows_at_positions
+from skattn.tokens._table import TableTokens
 
 # A margin of 1 is met to this accuracy (Definition 2 of arXiv 2308.16898 in practice).
 _SUPPORT_TOL = 1e-4
+
+
+class _Training(NamedTuple):
+    """The samples that an alternation is about; `y` indexes the classes."""
+
+    tokens: Tokens | TableTokens
+    y: np.ndarray
+    weights: np.ndarray
+    selected: np.ndarray | None
 
 
 class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
@@ -85,8 +96,10 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
     max_iter : int, default=20
         Largest number of rounds.
 
-    solver : {"auto", "cvxpy"}, default="auto"
-        Solver of the convex problem.
+    solver : {"auto", "admm", "cvxpy", "dual_cd", "interior_point", "sqp"}, \
+            default="auto"
+        Solver of the convex problem; "auto" chooses by its size and norm, as
+        :func:`skattn.margin.solve` does.
 
     tol : float, default=1e-8
         Relative duality gap to which the convex problem is solved.
@@ -263,6 +276,26 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
             If the selection does not settle, or the convex problem does not reach
             `tol`; the message gives the gap reached.
         """
+        training = self._read_training(X, y, sample_weight, query, selected)
+        reporter = IterationReporter(
+            self,
+            "round",
+            self.max_iter,
+            X=X,
+            y=y,
+            metadata={"sample_weight": sample_weight, "query": query},
+        )
+        rounds = self._alternate(training, self.C, reporter)
+        for message in self._complaints(rounds):
+            warn_not_converged(message, n_functions_below_fit=0)
+        state = self._state_after(rounds, training.tokens)
+        for name, value in state.items():
+            setattr(self, name, value)
+        reporter.end(lambda: state)
+        return self
+
+    def _read_training(self, X, y, sample_weight, query, selected):
+        """Check what `fit` was given; record what it says about features and labels."""
         if (selected is not None) != (self.tokens == "given"):
             raise ValueError(
                 "selected must be passed when tokens='given', and only then; got "
@@ -279,39 +312,53 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
         )
         refuse_one_class(self, self.classes_[np.unique(targets[weights > 0])])
         refuse_class_without_weight(self, self.classes_, targets, weights)
-        reporter = IterationReporter(
-            self,
-            "round",
-            self.max_iter,
-            X=X,
-            y=y,
-            metadata={"sample_weight": sample_weight, "query": query},
-        )
-        state = self._run(tokens, targets, weights, selected, reporter)
-        for name, value in state.items():
-            setattr(self, name, value)
-        reporter.end(lambda: state)
-        return self
+        return _Training(tokens, targets, weights, selected)
 
-    def _run(self, tokens, y, weights, selected, reporter):
-        """Run the rounds; return the fitted attributes."""
+    def _alternate(self, training, C, reporter, earlier=None):
+        """Run the rounds.
+
+        Parameters
+        ----------
+        training : _Training
+            The samples.
+
+        C : float
+            The parameter of that name.
+
+        reporter : IterationReporter or None
+            Is told about each round.
+
+        earlier : Rounds, default=None
+            What came of the same samples at another C: where the first choice is the
+            same, its solution is the start.
+
+        Returns
+        -------
+        rounds : Rounds
+        """
+        tokens, y, weights, selected = training
         queries = query_vectors(self.query, tokens)
         n_distractors = np.maximum(tokens.lengths - 1, 1)
-        penalties = np.where(weights > 0, self.C, 0.0)
-        if np.isfinite(self.C):
+        penalties = np.where(weights > 0, C, 0.0)
+        if np.isfinite(C):
             penalties = penalties * weights / n_distractors
         fit_linear, loss = HEADS[self.head]
         used = weights > 0
 
         def separate(rows, previous):
-            reporter.begin_iteration()
-            problem = MarginProblem(
-                tokens,
-                rows - tokens.offsets[:-1],
-                query=queries,
-                C=penalties,
-                norm=self.norm,
-            )
+            if reporter is not None:
+                reporter.begin_iteration()
+            if earlier is not None and np.array_equal(rows, earlier.first.rows):
+                problem = earlier.first.problem.with_C(penalties)
+                previous = earlier.first.solution
+            else:
+                problem = MarginProblem(
+                    tokens,
+                    rows - tokens.offsets[:-1],
+                    query=queries,
+                    C=penalties,
+                    norm=self.norm,
+                )
             solution = solve(
                 problem, solver=self.solver, tol=self.tol, warm_start=previous
             )
@@ -340,27 +387,33 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
 
         if self.tokens == "given":
             first_rows = rows_at_positions(tokens, selected, name="selected")
+        elif earlier is not None:
+            first_rows = earlier.first.rows
         else:
             first_rows = choose(fit_head(algebra.mean(tokens))[0])
         try:
-            rounds = run_rounds(
+            return run_rounds(
                 first_rows,
                 separate,
                 refit_head,
                 choose if self.tokens == "score" else None,
                 max_iter=self.max_iter,
-                on_round=report,
+                on_round=None if reporter is None else report,
             )
         except InfeasibleMargin:
             raise ValueError(
-                f"No hard margin exists for the selected tokens (C={self.C}): no "
+                f"No hard margin exists for the selected tokens (C={C}): no "
                 "weights score them above all other tokens of their samples. Use a "
                 "finite C, for example C=1.0."
             ) from None
-        self._warn(rounds)
-        state = self._state(rounds.best, tokens)
-        state.update(n_iter_=len(rounds.losses), loss_curve_=rounds.losses)
-        return state
+
+    def _state_after(self, rounds, tokens):
+        """Return all fitted attributes that the rounds define."""
+        return {
+            **self._state(rounds.best, tokens),
+            "n_iter_": len(rounds.losses),
+            "loss_curve_": rounds.losses,
+        }
 
     def _state(self, round_, tokens):
         """Return the fitted attributes that one round defines."""
@@ -379,7 +432,8 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
             "solver_": solution.solver,
         }
 
-    def _warn(self, rounds):
+    def _complaints(self, rounds):
+        """Return what should be said about rounds that did not end well."""
         messages = {
             "cycle": "The selection of tokens returned to an earlier one without "
             "settling; the round with the lowest training loss is kept.",
@@ -388,15 +442,17 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
             "infeasible": "The selection of tokens moved to one that has no hard "
             "margin; the last one that has is kept. Use a finite C.",
         }
+        complaints = []
         if rounds.outcome in messages:
-            warn_not_converged(messages[rounds.outcome])
+            complaints.append(messages[rounds.outcome])
         solution = rounds.best.solution
         if solution.status != "optimal":
-            warn_not_converged(
+            complaints.append(
                 f"The margin problem reached a relative duality gap of "
                 f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. Scale the "
                 "features, or increase tol."
             )
+        return complaints
 
     def _attend(self, tokens):
         queries = query_vectors(self.query, tokens)

@@ -1,8 +1,10 @@
 """Maximum-margin token selection: the problem, its solvers and their certificate.
 
-This package knows neither scikit-learn nor torch, and loads cvxpy only to solve.
+This package knows neither scikit-learn nor torch, and loads numba and cvxpy only when
+a solver needs them.
 """
 
+from skattn.margin._together import attention_svm_path, solve_many
 from skattn.margin.certificate import (
     Certificate,
     dual_bound,
@@ -12,7 +14,7 @@ from skattn.margin.certificate import (
 from skattn.margin.problem import Constraints, MarginProblem
 from skattn.margin.progress import Progress
 from skattn.margin.solution import MarginSolution
-from skattn.margin.solvers import SOLVERS, solve
+from skattn.margin.solvers import SOLVERS, solve, supports
 
 __all__ = [
     "SOLVERS",
@@ -21,8 +23,11 @@ __all__ = [
     "MarginProblem",
     "MarginSolution",
     "Progress",
+    "attention_svm_path",
     "dual_bound",
     "duality_gap",
     "primal_bound",
     "solve",
+    "solve_many",
+    "supports",
 ]

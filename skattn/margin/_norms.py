@@ -18,10 +18,6 @@ class FrobeniusNorm:
         """Solution that belongs to ``adjoint(dual)``: the same array."""
         return gradient
 
-    def dual_curvature(self, rows, gradient):
-        """``rows H rows'``, H the Hessian of half the squared dual norm."""
-        return rows @ rows.T
-
 
 class NuclearNorm:
     """The sum of singular values; its dual is the largest of them."""

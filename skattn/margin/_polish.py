@@ -3,8 +3,16 @@
 import numpy as np
 from scipy import linalg, sparse
 
+from skattn.margin._norms import FrobeniusNorm
+
 #: More constraints than this at the margin make the equations too large to be cheap.
-LARGEST_FREE_SET = 2000
+LARGEST_FREE_SET = 5000
+
+#: This many constraints are cheap in any case.
+SMALL_FREE_SET = 100
+
+#: Singular equations are solved by singular values up to this size, above it nearly.
+LARGEST_SINGULAR = 300
 
 #: Rounds after which a polish that has not settled gives up.
 MAX_ROUNDS = 20
@@ -26,9 +34,10 @@ def polish(problem, certificate, reduced, dual):
     certificate : Certificate
         What judges the rounds; holds a primal candidate already.
 
-    reduced : ReducedProblem
-        Coordinates of the rows. They make the linear systems; residuals are computed
-        from the constraints themselves, so that errors here are repaired.
+    reduced : ReducedProblem or None
+        Coordinates of the rows, of which the linear systems of entrywise norms are
+        made; the Frobenius norm does without. Residuals are computed from the
+        constraints themselves, so that errors here are repaired.
 
     dual : ndarray of shape (problem.merged.size,)
         Dual variables of the solver that ran.
@@ -40,16 +49,19 @@ def polish(problem, certificate, reduced, dual):
     if not dual.any():
         return
     is_zero, is_full = guess_sets(constraints, dual, certificate.coef)
+    # Far more free constraints than dimensions: the guess is too poor to settle.
+    most_free = min(2 * int(np.prod(problem.coef_shape)), LARGEST_FREE_SET)
+    most_free = max(most_free, SMALL_FREE_SET)
     for _ in range(MAX_ROUNDS):
         dual = np.where(is_full, C, np.where(is_zero, 0, dual))
         free = np.flatnonzero(~is_zero & ~is_full)
-        if free.size > LARGEST_FREE_SET:
+        if free.size > most_free:
             break
         gradient = constraints.adjoint(dual)
         if free.size and gradient.any():
             residual = 1 - constraints.margins(norm.primal_from_dual(gradient))[free]
-            curvature = norm.dual_curvature(reduced.rows[free], gradient)
-            dual[free] += _solve_symmetric(curvature, residual) / reduced.scale**2
+            curvature = _curvature(problem, reduced, free, gradient)
+            dual[free] += _solve_symmetric(curvature, residual)
 
         gap_before = certificate.gap
         coef = norm.primal_from_dual(constraints.adjoint(np.clip(dual, 0, C)))
@@ -64,6 +76,13 @@ def polish(problem, certificate, reduced, dual):
         is_full = (is_full & ~leaves_full) | (dual > C)
         if is_settled and certificate.gap >= gap_before:
             break
+
+
+def _curvature(problem, reduced, free, gradient):
+    if isinstance(problem.norm, FrobeniusNorm):
+        return problem.merged.gram(free)
+    curvature = problem.norm.dual_curvature(reduced.rows[free], gradient)
+    return curvature * reduced.scale**2
 
 
 def guess_sets(constraints, dual, coef):
@@ -96,5 +115,12 @@ def _solve_symmetric(matrix, target):
     try:
         return linalg.cho_solve(linalg.cho_factor(matrix), target)
     except linalg.LinAlgError:
-        # More constraints at the margin than dimensions: the smallest change will do.
+        pass
+    # More constraints at the margin than dimensions: the smallest change will do.
+    if matrix.shape[0] <= LARGEST_SINGULAR:
         return linalg.lstsq(matrix, target)[0]
+    shift = 1e-10 * matrix.diagonal().max() * np.eye(matrix.shape[0])
+    try:
+        return linalg.cho_solve(linalg.cho_factor(matrix + shift), target)
+    except linalg.LinAlgError:
+        return np.zeros_like(target)

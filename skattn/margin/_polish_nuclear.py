@@ -51,7 +51,10 @@ def polish_nuclear(problem, certificate, reduced, dual):
     dual = np.where(is_full, constraints.C, np.where(is_zero, 0, dual))
     dual = dual * reduced.scale**2
     point = reduced.drop(certificate.coef)
-    left, right = _factors(point, (reduced.rows.T @ dual).reshape(reduced.shape))
+    gradient = (reduced.rows.T @ dual).reshape(reduced.shape)
+    if not gradient.any():
+        return
+    left, right = _factors(point, gradient)
     n_factor_entries = left.size + right.size
     if not 0 < n_factor_entries + free.size <= MOST_UNKNOWNS:
         return

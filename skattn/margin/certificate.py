@@ -224,4 +224,7 @@ def _dual_bound(problem, dual):
             bound = float(np.divide(total, norm))
         else:
             bound = factor * total - 0.5 * (factor * norm) ** 2
-    return (bound, factor * dual) if np.isfinite(factor) else (np.inf, dual)
+        scaled = factor * dual
+    if not np.isfinite(factor):
+        return np.inf, dual
+    return (bound, scaled) if np.isfinite(scaled).all() else (bound, dual)

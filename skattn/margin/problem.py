@@ -1,12 +1,19 @@
 """The problem: for each sample, one selected token and its margins over the others."""
 
-from dataclasses import dataclass
+import copy
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-from skattn.margin._merging import group_identical_rows
+from skattn.margin._constraints import CHUNK, Constraints
+from skattn.margin._merging import (
+    group_by_hash,
+    group_identical_rows,
+    hash_rows,
+    rows_differ,
+)
 from skattn.margin._norms import resolve_norm
 from skattn.margin._reading import (
     read_penalties,
@@ -14,82 +21,6 @@ from skattn.margin._reading import (
     read_selected,
     read_tokens,
 )
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """Rows ``dx' W z >= 1`` with what a unit of slack costs in each.
-
-    Parameters
-    ----------
-    differences : ndarray or csr_array of shape (m, d)
-        The rows dx.
-
-    queries : ndarray of shape (n_queries, d_q) or None
-        The distinct or per-sample z; None for a prompt, where z is 1.
-
-    query_index : int array of shape (m,)
-        The row of `queries` that belongs to each constraint.
-
-    C : ndarray of shape (m,)
-        Cost of slack, above 0; infinite where the constraint is hard.
-    """
-
-    differences: np.ndarray | sparse.csr_array
-    queries: np.ndarray | None
-    query_index: np.ndarray
-    C: np.ndarray
-
-    @property
-    def size(self):
-        """Number of constraints."""
-        return self.C.size
-
-    @cached_property
-    def is_hard(self):
-        """Boolean array of shape (m,): which constraints allow no slack."""
-        return np.isinf(self.C)
-
-    def margins(self, coef):
-        """Left-hand sides ``dx' W z``, without forming any (m, d * d_q) matrix.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (d,) or (d, d_q)
-
-        Returns
-        -------
-        margins : ndarray of shape (m,)
-        """
-        projected = self.differences @ coef
-        if self.queries is None:
-            return projected
-        return np.einsum("ij,ij->i", projected, self.queries[self.query_index])
-
-    def adjoint(self, dual):
-        """Sum of ``dual * dx z'`` over the constraints.
-
-        Parameters
-        ----------
-        dual : ndarray of shape (m,)
-
-        Returns
-        -------
-        gradient : ndarray of shape (d,) or (d, d_q)
-        """
-        if self.queries is None:
-            return self.differences.T @ dual
-        return self.differences.T @ (dual[:, None] * self.queries[self.query_index])
-
-    def row_norms(self):
-        """Euclidean norms of ``dx z'``, an array of shape (m,)."""
-        if sparse.issparse(self.differences):
-            norms = np.sqrt(self.differences.multiply(self.differences).sum(axis=1))
-        else:
-            norms = np.linalg.norm(self.differences, axis=1)
-        if self.queries is None:
-            return norms
-        return norms * np.linalg.norm(self.queries, axis=1)[self.query_index]
 
 
 class MarginProblem:
@@ -191,24 +122,18 @@ class MarginProblem:
         )
         self.norm = resolve_norm(norm, self.coef_shape)
 
-        samples = np.repeat(np.arange(n_samples), lengths)
-        rows = np.arange(self.n_tokens)
-        is_kept = (rows != selected_rows[samples]) & (penalties[samples] > 0)
-        rows = rows[is_kept]
-        differences = values[selected_rows[samples[rows]]] - values[rows]
-        if sparse.issparse(differences):
-            differences = sparse.csr_array(differences)
-            differences.eliminate_zeros()
-            differences.sort_indices()
-            is_nonzero = np.diff(differences.indptr) > 0
-        else:
-            is_nonzero = differences.any(axis=1)
-        if not is_nonzero.all():
-            rows, differences = rows[is_nonzero], differences[is_nonzero]
-        self.rows = rows
-        self.samples = samples[rows]
-        self.constraints = Constraints(
-            differences, query, self.samples, penalties[self.samples]
+        self._values = values
+        self._query = query
+        self._penalties = penalties
+        self._sample_of_row = np.repeat(np.arange(n_samples), lengths)
+        self._selected_of_row = selected_rows[self._sample_of_row]
+        self._keep_rows()
+
+    @cached_property
+    def constraints(self):
+        """One row for each real token that is not selected."""
+        return Constraints(
+            self._form_differences(self.rows), self._query, self.samples, self._costs
         )
 
     @property
@@ -219,7 +144,7 @@ class MarginProblem:
     @property
     def is_hard(self):
         """Whether no constraint allows slack."""
-        return bool(self.constraints.is_hard.all())
+        return bool(np.isinf(self._costs).all())
 
     def margins(self, coef):
         """Margins ``dx' W z`` of `coef`, an array of shape (m,)."""
@@ -229,22 +154,106 @@ class MarginProblem:
         """Sum of ``dual * dx z'`` for `dual` of shape (m,), of shape `coef_shape`."""
         return self.constraints.adjoint(dual)
 
+    def with_C(self, C):
+        """Return the same problem at another cost of slack.
+
+        What was computed about tokens and queries is shared, unless C changes which
+        samples it leaves out.
+
+        Parameters
+        ----------
+        C : float or ndarray of shape (n,)
+            As in the constructor.
+
+        Returns
+        -------
+        problem : MarginProblem
+
+        Examples
+        --------
+        >>> from skattn.margin import MarginProblem
+        >>> problem = MarginProblem([[[2.0], [0.0]]], [0])
+        >>> problem.with_C(0.5).constraints.C
+        array([0.5])
+        """
+        other = copy.copy(self)
+        other._penalties = read_penalties(C, self.n_samples)
+        other.__dict__.pop("constraints", None)
+        merging = other.__dict__.pop("_merging", None)
+        if not np.array_equal(other._penalties > 0, self._penalties > 0):
+            other._keep_rows()
+        elif merging is not None:
+            merged, groups = merging
+            costs = np.bincount(groups, weights=other._costs, minlength=merged.size)
+            other._merging = replace(merged, C=costs), groups
+        return other
+
+    def _keep_rows(self):
+        is_kept = self._penalties[self._sample_of_row] > 0
+        is_kept &= self._selected_of_row != np.arange(self.n_tokens)
+        rows = np.flatnonzero(is_kept)
+        self.rows = rows[self._differ_from_selected(rows)]
+        self.samples = self._sample_of_row[self.rows]
+
+    def _differ_from_selected(self, rows):
+        differ = np.ones(rows.size, dtype=bool)
+        candidates = np.arange(rows.size)
+        if not sparse.issparse(self._values):
+            # Few tokens agree with the selected one in their first feature.
+            first = self._values[:, 0]
+            candidates = np.flatnonzero(
+                first[rows] == first[self._selected_of_row[rows]]
+            )
+        for chunk in self._chunks(candidates.size):
+            some = rows[candidates[chunk]]
+            differ[candidates[chunk]] = rows_differ(
+                self._values[some], self._values[self._selected_of_row[some]]
+            )
+        return differ
+
+    @property
+    def _costs(self):
+        return self._penalties[self.samples]
+
+    def _form_differences(self, rows):
+        if sparse.issparse(self._values):
+            differences = self._values[self._selected_of_row[rows]] - self._values[rows]
+            differences = sparse.csr_array(differences)
+            differences.eliminate_zeros()
+            differences.sort_indices()
+            return differences
+        differences = self._values[self._selected_of_row[rows]]
+        for chunk in self._chunks(rows.size):
+            differences[chunk] -= self._values[rows[chunk]]
+        return differences
+
+    def _chunks(self, size):
+        step = max(CHUNK // max(self._values.shape[1], 1), 1)
+        for first in range(0, size, step):
+            yield slice(first, first + step)
+
     @cached_property
     def _merging(self):
-        full = self.constraints
-        queries, query_index = None, np.zeros(full.size, dtype=np.intp)
-        if full.queries is not None:
-            distinct, group_of_sample = group_identical_rows(full.queries)
-            queries = full.queries[distinct]
-            query_index = group_of_sample[full.query_index]
-        representatives, groups = group_identical_rows(full.differences, query_index)
+        queries, query_index = None, np.zeros(self.rows.size, dtype=np.intp)
+        if self._query is not None:
+            distinct, group_of_sample = group_identical_rows(self._query)
+            queries = self._query[distinct]
+            query_index = group_of_sample[self.samples]
+        hashes = np.empty(self.rows.size, dtype=np.uint64)
+        for chunk in self._chunks(self.rows.size):
+            hashes[chunk] = hash_rows(self._form_differences(self.rows[chunk]))
+        representatives, groups = group_by_hash(hashes, self._differ, query_index)
         merged = Constraints(
-            full.differences[representatives],
+            self._form_differences(self.rows[representatives]),
             queries,
             query_index[representatives],
-            np.bincount(groups, weights=full.C, minlength=representatives.size),
+            np.bincount(groups, weights=self._costs, minlength=representatives.size),
         )
         return merged, groups
+
+    def _differ(self, left, right):
+        left, right = self.rows[left], self.rows[right]
+        return rows_differ(self._form_differences(left), self._form_differences(right))
 
     @property
     def merged(self):
@@ -272,11 +281,24 @@ class MarginProblem:
         """
         merged, groups = self._merging
         is_hard_group = merged.is_hard[groups]
-        weight = np.where(is_hard_group, self.constraints.is_hard, self.constraints.C)
+        weight = np.where(is_hard_group, np.isinf(self._costs), self._costs)
         total = np.bincount(groups, weights=weight, minlength=merged.size)
         dual_coef = np.zeros(self.n_tokens)
         dual_coef[self.rows] = merged_dual[groups] * weight / total[groups]
         return dual_coef
+
+    def spread(self, merged_values):
+        """Repeat a value of each row of `merged` for the constraints it stands for.
+
+        Parameters
+        ----------
+        merged_values : ndarray of shape (merged.size,)
+
+        Returns
+        -------
+        values : ndarray of shape (m,)
+        """
+        return merged_values[self._merging[1]]
 
     def merge_dual(self, dual_coef):
         """Add a dual per real token up over the rows of `merged`.

@@ -108,11 +108,11 @@ def certified_solution(problem, certificate, *, tol, solver, n_iter):
     if coef is None:
         coef, min_margin = np.full(problem.coef_shape, np.nan), np.nan
     else:
-        constraints = problem.constraints
+        constraints = problem.merged
         margins = constraints.margins(coef)
         min_margin = float(margins.min(initial=np.inf))
-        is_soft = ~constraints.is_hard
-        slack[problem.rows[is_soft]] = np.maximum(1 - margins[is_soft], 0)
+        lacking = np.where(constraints.is_hard, 0, np.maximum(1 - margins, 0))
+        slack[problem.rows] = problem.spread(lacking)
     dual_coef = np.zeros(problem.n_tokens)
     if certificate.dual is not None:
         dual_coef = problem.split_dual(certificate.dual)

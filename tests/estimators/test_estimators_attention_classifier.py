@@ -588,4 +588,3 @@ def test_a_class_dependent_direction_needs_two_heads_or_a_hidden_layer():
     assert found_by_heads > 0.97
     assert accuracy_of_heads >= accuracy_of_prompt
     assert fresh(hidden_size=8)[1] >= accuracy_of_prompt
-

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from skattn.margin import MarginProblem, solve
+from skattn.margin._merging import group_by_hash, hash_rows
 
 
 class Container:
@@ -166,6 +167,86 @@ def test_ten_copies_of_each_distractor_change_nothing():
     one = solve(MarginProblem(tokens, selected, C=0.5))
     other = solve(MarginProblem(copies, selected, C=0.05))
     np.testing.assert_allclose(one.coef, other.coef, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("is_merged_before", [True, False])
+@pytest.mark.parametrize("C", [0.5, np.inf, "weights", "with zeros"])
+def test_another_cost_is_the_same_as_a_new_problem(C, is_merged_before):
+    rng = np.random.default_rng(7)
+    tokens = rng.standard_normal((8, 4, 3)).round(1)[[0, 1, 2, 3, 4, 5, 0, 1]]
+    queries = rng.standard_normal((8, 2))[[0, 1, 2, 3, 4, 5, 0, 1]]
+    selected = np.zeros(8, dtype=int)
+    if C == "weights":
+        C = rng.random(8) + 0.1
+    elif C == "with zeros":
+        C = np.arange(8) % 3.0
+    problem = MarginProblem(tokens, selected, queries, 1.0)
+    if is_merged_before:
+        assert problem.merged.size == 18
+        assert problem.constraints.size == 24
+    changed, fresh = problem.with_C(C), MarginProblem(tokens, selected, queries, C)
+    for one, other in (
+        (changed.merged, fresh.merged),
+        (changed.constraints, fresh.constraints),
+    ):
+        np.testing.assert_array_equal(one.differences, other.differences)
+        np.testing.assert_array_equal(one.C, other.C)
+    np.testing.assert_array_equal(changed.rows, fresh.rows)
+    np.testing.assert_array_equal(problem.constraints.C, 1.0)
+    dual = rng.random(changed.merged.size)
+    np.testing.assert_allclose(changed.split_dual(dual), fresh.split_dual(dual))
+    with pytest.raises(ValueError, match="C must be above 0"):
+        problem.with_C(0.0)
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [-1.0, 1.0, 0.5], [0.0, 2.0**40]])
+def test_hashes_tell_short_numbers_apart(values):
+    # Small integers have most of their bits 0, where a poor hash finds nothing.
+    rng = np.random.default_rng(8)
+    rows = np.unique(rng.choice(values, (3000, 30)), axis=0)
+    assert np.unique(hash_rows(rows)).size == len(rows)
+    np.testing.assert_array_equal(hash_rows(sparse.csr_array(rows)), hash_rows(rows))
+
+
+def test_rows_that_share_a_hash_are_told_apart():
+    rows = np.array([[1.0], [2.0], [1.0], [1.0]])
+    representatives, groups = group_by_hash(
+        np.zeros(4, dtype=np.uint64),
+        lambda left, right: rows[left, 0] != rows[right, 0],
+    )
+    for row, group in enumerate(groups):
+        assert rows[representatives[group]] == rows[row]
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_operators_of_large_problems_work_in_chunks(monkeypatch, is_sparse):
+    from skattn.margin import _constraints
+    from skattn.margin import problem as problem_module
+
+    rng = np.random.default_rng(9)
+    values = rng.standard_normal((60, 5)) * (rng.random((60, 5)) < 0.7)
+    tokens = Container(
+        sparse.csr_array(values) if is_sparse else values, np.arange(13) * 5
+    )
+    selected, queries = rng.integers(0, 5, 12), rng.standard_normal((12, 3))
+    whole = MarginProblem(tokens, selected, queries)
+    coef, dual = rng.standard_normal((5, 3)), rng.random(whole.merged.size)
+    expected = whole.merged.margins(coef), whole.merged.adjoint(dual)
+    monkeypatch.setattr(_constraints, "CHUNK", 16)
+    monkeypatch.setattr(_constraints, "SMALL", 0)
+    monkeypatch.setattr(problem_module, "CHUNK", 16)
+    chunked = MarginProblem(tokens, selected, queries).merged
+    np.testing.assert_allclose(chunked.margins(coef), expected[0], atol=1e-14)
+    np.testing.assert_allclose(chunked.adjoint(dual), expected[1], atol=1e-13)
+    matrix = np.einsum(
+        "md,mq->mdq",
+        chunked.differences.toarray() if is_sparse else chunked.differences,
+        chunked.queries[chunked.query_index],
+    ).reshape(chunked.size, -1)
+    some = rng.permutation(chunked.size)[:7]
+    np.testing.assert_allclose(
+        chunked.gram(some), matrix[some] @ matrix[some].T, atol=1e-13
+    )
 
 
 TOKENS = np.arange(12.0).reshape(2, 3, 2)

@@ -1,0 +1,1 @@
+"""What benchmarks/margin.py needs and the package does not have."""
