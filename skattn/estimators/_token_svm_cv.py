@@ -138,7 +138,7 @@ class TokenSVMCV(TokenSVM):
         query="prompt",
         mapping="sparsemax",
         head="svm",
-        head_C=1.0,
+        head_C=0.03,
         tokens="score",
         max_iter=20,
         solver="auto",

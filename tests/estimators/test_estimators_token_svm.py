@@ -221,7 +221,7 @@ class TestConvexProblem:
         with pytest.warns(
             ConvergenceWarning, match="relative duality gap of"
         ) as record:
-            given(C=1.0, tol=1e-300).fit(SAMPLES, Y, selected=PLANTED)
+            given(C=1.0, norm=3.0, tol=1e-300).fit(SAMPLES, Y, selected=PLANTED)
         assert record[0].filename == __file__
 
 

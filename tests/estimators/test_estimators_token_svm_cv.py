@@ -126,7 +126,8 @@ def test_weights_count_in_fit_and_score(table):
     cv = KFold(3)
     model = TokenSVMCV(Cs=[1.0], cv=cv).fit(X, y, sample_weight=weights)
     for fold, (train, test) in enumerate(cv.split(y)):
-        single = TokenSVM().fit(X.iloc[train], y[train], sample_weight=weights[train])
+        single = TokenSVM(C=1.0)
+        single.fit(X.iloc[train], y[train], sample_weight=weights[train])
         expected = single.score(X.iloc[test], y[test], sample_weight=weights[test])
         np.testing.assert_allclose(model.scores_[fold, 0], expected)
 
