@@ -43,10 +43,10 @@ def fit_svm_head(features, y, weights, *, C, random_state):
 def _newton_steps(coef, intercept, features, signs, penalties):
     """Take a nearly optimal SVM to the precision of floats.
 
-    The line search of liblinear cannot see changes below the rounding of the loss, which
-    leaves eight digits. With the samples inside the margin fixed the loss is quadratic,
-    and Newton's method is exact once they no longer change. As in liblinear, the offset
-    is penalised like the weight of a constant feature.
+    The line search of liblinear cannot see changes below the rounding of the loss,
+    which leaves eight digits. With the samples inside the margin fixed the loss is
+    quadratic, and Newton's method is exact once they no longer change. As in liblinear,
+    the offset is penalised like the weight of a constant feature.
     """
     features = np.column_stack([features, np.ones(len(features))])
     solution = np.append(coef, intercept)
@@ -114,7 +114,7 @@ def probabilities(scores):
 
 
 def _signs(y, n_outputs):
-    """Return 1 for the class of each output and -1 for others, (n_samples, n_outputs)."""
+    """Return 1 for the class of each output and -1 for others."""
     if n_outputs == 1:
         return np.where(y == 1, 1.0, -1.0)[:, None]
     return np.where(y[:, None] == np.arange(n_outputs), 1.0, -1.0)
