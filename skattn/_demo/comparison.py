@@ -198,6 +198,7 @@ def share_kept(pipeline, X):
         1 for a pipeline without attention.
     """
     for index, (_, step) in enumerate(pipeline.steps):
+        step = getattr(step, "best_estimator_", step)
         if hasattr(step, "attention_weights"):
             step = TokenSelector(step, prefit=True)
         if isinstance(step, TokenSelector):
@@ -207,6 +208,7 @@ def share_kept(pipeline, X):
 
 
 def _ended_at_limit(step):
+    step = getattr(step, "best_estimator_", step)
     estimator = getattr(step, "estimator_", step)
     limit = getattr(estimator, "max_iter", -1)
     # For SVC -1 means no limit.
