@@ -5,13 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from skattn.margin._blocks import make_blocks
-from skattn.margin._constraints import Constraints
-from skattn.margin._factored_rows import FactoredRows
 from skattn.margin._free_duals import improve_free_duals
 from skattn.margin._infeasibility import ray_residual
 from skattn.margin._norms import FrobeniusNorm
 from skattn.margin._polish import LARGEST_FREE_SET, polish
-from skattn.margin._ray import prove_infeasible
+from skattn.margin._ray import prove_from_support
 from skattn.margin._run import Run
 from skattn.margin._threads import single_blas_thread
 from skattn.margin.certificate import duality_gap
@@ -185,23 +183,10 @@ def _descend(run, descent, tol, max_epochs):
 
 
 def _find_proof(constraints, dual):
-    # Only rows that a ray could use: those with duals, of which there are few.
     hard_dual = np.where(constraints.is_hard, dual, 0)
     if not hard_dual.any() or ray_residual(constraints, hard_dual) > LOOKS_INFEASIBLE:
         return None
-    support = np.flatnonzero(hard_dual)
-    used = Constraints(
-        constraints.differences[support],
-        constraints.queries,
-        constraints.query_index[support],
-        constraints.C[support],
-    )
-    proof = prove_infeasible(used, FactoredRows(used), hard_dual[support])
-    if proof is None:
-        return None
-    ray = np.zeros(constraints.size)
-    ray[support] = proof[0]
-    return ray, proof[1]
+    return prove_from_support(constraints, hard_dual)
 
 
 class _Descent:

@@ -5,8 +5,8 @@ import numpy as np
 from skattn.margin._dual_cd import MAX_EPOCHS, solve_many_dual_cd
 from skattn.margin._norms import FrobeniusNorm
 from skattn.margin.solvers import (
-    auto_epochs,
     check_request,
+    patience,
     run_in_turn,
     solve,
     solvers_for,
@@ -66,7 +66,7 @@ def solve_many(problems, tol=1e-6, max_iter=None, solver="auto"):
     elif solver == "dual_cd":
         limits = [MAX_EPOCHS] * len(descending)
     else:
-        limits = [auto_epochs(problems[index]) for index in descending]
+        limits = [patience("dual_cd", problems[index]) for index in descending]
     descended = solve_many_dual_cd(
         [problems[index] for index in descending], tol, limits
     )

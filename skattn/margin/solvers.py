@@ -9,6 +9,7 @@ from skattn.margin._admm import solve_admm
 from skattn.margin._blocks import LARGEST_DENSE
 from skattn.margin._cvxpy import solve_cvxpy
 from skattn.margin._dual_cd import solve_dual_cd
+from skattn.margin._interior_iterate import LARGEST_SYSTEM
 from skattn.margin._interior_point import solve_interior_point
 from skattn.margin._norms import EntrywiseNorm, FrobeniusNorm, NuclearNorm
 from skattn.margin._sqp import solve_sqp
@@ -38,13 +39,13 @@ SMALL = {FrobeniusNorm: 2**12, NuclearNorm: 2**12, EntrywiseNorm: 2**16}
 #: And up to which cvxpy is worth a try.
 LARGEST_FOR_CVXPY = 2**24
 
-#: Most rows, or entries of the solution, whichever are fewer, for an interior point.
-LARGEST_NEWTON_SYSTEM = 4096
-
 #: Work of "dual_cd" in "auto" while there is another solver to try: numbers read, and
 #: epochs in any case.
 AUTO_WORK = 2e9
 FEWEST_AUTO_EPOCHS = 1000
+
+#: The same for "admm", which has mostly converged after some tens of alternations.
+AUTO_ALTERNATIONS = 2000
 
 
 def supports(solver, problem):
@@ -82,7 +83,7 @@ def supports(solver, problem):
         return isinstance(problem.norm, FrobeniusNorm)
     if solver == "interior_point":
         return not isinstance(problem.norm, EntrywiseNorm) and (
-            min(n_rows, n_entries) <= LARGEST_NEWTON_SYSTEM
+            min(n_rows, n_entries) <= LARGEST_SYSTEM
         )
     if solver == "admm":
         return isinstance(problem.norm, NuclearNorm)
@@ -213,8 +214,12 @@ def solvers_for(problem, *, prefers_cvxpy=True):
     return names
 
 
-def auto_epochs(problem):
-    """Epochs that "auto" gives to "dual_cd" before it tries another solver."""
+def patience(name, problem):
+    """Return the iterations after which "auto" tries another solver; None for all."""
+    if name == "admm":
+        return AUTO_ALTERNATIONS
+    if name != "dual_cd":
+        return None
     epoch = problem.merged.size * problem.coef_shape[0]
     return max(int(AUTO_WORK / max(epoch, 1)), FEWEST_AUTO_EPOCHS)
 
@@ -245,8 +250,8 @@ def run_in_turn(names, problem, tol, max_iter, warm_start=None, callback=None):
     best = None
     for name in names:
         limit = max_iter
-        if limit is None and name == "dual_cd" and name != names[-1]:
-            limit = auto_epochs(problem)
+        if limit is None and name != names[-1]:
+            limit = patience(name, problem)
         start = warm_start if best is None else best
         solution = _run(
             name, problem, tol, limit, start, None if callback is None else watched
