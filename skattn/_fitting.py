@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_class_weight
+from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.validation import _check_sample_weight
 
 
@@ -75,6 +75,24 @@ def _weights_of_classes(class_weight, classes, y, weights):
 def _refuse_no_weight(weights):
     if not (weights > 0).any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
+
+
+def local_generator(random_state):
+    """Return the generator that `random_state` means, of its own for None.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+        The parameter of an estimator.
+
+    Returns
+    -------
+    rng : RandomState
+        A generator of its own for an int and for None.
+    """
+    if random_state is None:
+        return np.random.RandomState()
+    return check_random_state(random_state)
 
 
 def refuse_one_class(estimator, classes):

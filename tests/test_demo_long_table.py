@@ -97,7 +97,12 @@ def test_reads_compressed_files(tmp_path):
         (
             "id,x,label,t\na,1,1,1\na,2,1,\n",
             {"order": "t"},
-            "the order column 't'",
+            "'t' has 1 empty cell(s), the first in row 2 below the header",
+        ),
+        (
+            "id;x;label\na;1;1\nb;2;2\n",
+            {},
+            "the columns are 'id;x;label'. Columns must be separated by commas.",
         ),
     ],
 )
@@ -121,5 +126,7 @@ def test_folds_are_at_most_the_samples_of_the_smallest_class():
 def test_refuses_labels_that_cannot_be_cross_validated():
     with pytest.raises(UserError, match="All samples have the label 'a'"):
         feasible_folds(np.array(["a", "a"]), 5)
+    with pytest.raises(UserError, match=r"'0\.1', '0\.2'\. compare tells"):
+        feasible_folds(np.array(["0.1", "0.2"]), 5)
     with pytest.raises(UserError, match="'c': only one sample has this label"):
         feasible_folds(np.array(["a", "a", "c", "b", "b"]), 5)

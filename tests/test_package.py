@@ -43,6 +43,10 @@ def test_public_name_resolves(name):
     assert name in dir(skattn)
 
 
+def test_dir_shows_public_names_alone():
+    assert dir(skattn) == sorted(skattn.__all__)
+
+
 def test_type_checkers_see_the_same_names():
     tree = ast.parse(Path(skattn.__file__).read_text(encoding="utf-8"))
     guarded = next(node for node in tree.body if isinstance(node, ast.If))

@@ -428,7 +428,9 @@ def _global_state():
     }
 
 
-@pytest.mark.parametrize("estimator", RANDOM, ids=repr)
+@pytest.mark.parametrize(
+    "estimator", [*RANDOM, TokenSVM(), TokenSVM(head="logistic")], ids=repr
+)
 def test_global_state_is_left_alone(estimator):
     case = Case.make(estimator, "list", is_given=False)
     case.fit()  # loads what it needs

@@ -9,6 +9,7 @@ from skattn.tokens import Tokens
 
 # Cells of features that mean "missing".
 _MISSING = ["", "NA", "N/A", "NaN", "nan", "None", "null"]
+_NOT_SEPARATED = " Columns must be separated by commas."
 
 
 def read_long_table(path, *, sample, target, order=None):
@@ -63,6 +64,8 @@ def read_long_table(path, *, sample, target, order=None):
         raise UserError(f"{path} has no rows below its header.")
     _refuse_empty_cells(table, sample, "name of a sample")
     _refuse_empty_cells(table, target, "label")
+    if order is not None:
+        _refuse_empty_cells(table, order, "place in its sample")
     y = _labels(table, sample, target)
     _refuse_bad_features(table, sample, special)
     try:
@@ -100,6 +103,13 @@ def feasible_folds(y, n_folds):
             "apart. The target needs at least two classes."
         )
     single = classes[counts < 2]
+    if len(single) == len(classes):
+        raise UserError(
+            "Every sample has a label of its own, such as "
+            f"{_enumerate(single, n_shown=3)}. compare tells classes apart: if the "
+            "target is a quantity, cut it into classes first, for example with "
+            "pandas.cut."
+        )
     if len(single):
         raise UserError(
             f"{_enumerate(single)}: only one sample has this label, and "
@@ -132,11 +142,12 @@ def _refuse_missing_columns(table, **roles):
             raise UserError(
                 f"--{role}: there is no column {column!r}; the columns are "
                 f"{_enumerate(table.columns)}."
+                + (_NOT_SEPARATED if len(table.columns) == 1 else "")
             )
 
 
 def _refuse_empty_cells(table, column, meaning):
-    empty = np.flatnonzero(table[column] == "")
+    empty = np.flatnonzero(table[column].isna() | (table[column] == ""))
     if len(empty):
         raise UserError(
             f"The column {column!r} has {len(empty)} empty cell(s), the first in row "

@@ -76,6 +76,7 @@ def draw(panels, path):
         axes.set_title(panel.title)
         axes.set_yticks(range(len(panel.row_labels)), panel.row_labels)
         axes.set_xlabel("position of the token in the sample")
+        axes.set_ylabel("label of the sample")
         axes.xaxis.get_major_locator().set_params(integer=True)
         figure.colorbar(image, ax=axes, label="attention weight")
     figure.savefig(path, dpi=120)

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin, with_callbacks
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skattn._fitting import (
     all_or_nothing,
     effective_weights,
+    local_generator,
     refuse_one_class,
 )
 from skattn._input import read_input, read_labels
@@ -126,7 +126,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         Precision of training and of the fitted weights.
 
     random_state : int, RandomState instance or None, default=None
-        Determines initial weights, mini-batches and the held-out samples.
+        Determines initial weights, mini-batches and the held-out samples. None draws
+        a new seed; the global generator of numpy is left alone.
 
     verbose : bool, default=False
         Whether to log the loss of every epoch, to the logger "skattn". For progress
@@ -322,7 +323,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             Where the head starts, or stays with ``freeze_head=True``.
 
         intercept_init : float or array-like of the shape of ``intercept_``, default=0
-            The same for its offsets; looked at only with `coef_init`.
+            The same for its offsets.
 
         attention_coef_init : array-like or pair of array-like, default=None
             Where the attention starts: of the shape of ``attention_coef_``, or with
@@ -364,7 +365,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
                 "freeze_head=True needs coef_init: the head must be given, since it is "
                 "not trained."
             )
-        rng = check_random_state(self.random_state)
+        rng = local_generator(self.random_state)
         parameters = starting_parameters(self, tokens, rng, goes_on)
         parameters = with_initial_values(
             parameters, coef_init, intercept_init, attention_coef_init
@@ -440,10 +441,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         )
         # One generator for all calls, so that each shuffles anew.
         if is_first:
-            self._random_state = check_random_state(self.random_state)
-        rng = getattr(self, "_random_state", None) or check_random_state(
-            self.random_state
-        )
+            self._random_state = local_generator(self.random_state)
+        rng = getattr(self, "_random_state", None) or local_generator(self.random_state)
         parameters = starting_parameters(self, tokens, rng, goes_on=not is_first)
         metadata = {"sample_weight": sample_weight, "query": query}
         reporter = IterationReporter(self, "epoch", 1, X=X, y=y, metadata=metadata)

@@ -1,7 +1,9 @@
 """Linear classifiers on pooled features, solved tightly by scikit-learn."""
 
+import warnings
+
 import numpy as np
-from scipy.linalg import solve
+from scipy.linalg import LinAlgError, LinAlgWarning, solve
 from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -13,6 +15,9 @@ _HEAD_TOL = 1e-10
 # Newton's method inverts a matrix of this many rows at the most; beyond, L-BFGS.
 _LARGEST_NEWTON = 2_000
 _MOST_NEWTON_STEPS = 10
+
+# Beyond, the line search of liblinear runs without end.
+_LARGEST_FEATURE = 1e12
 
 
 def fit_svm_head(features, y, weights, *, C, random_state):
@@ -26,8 +31,15 @@ def fit_svm_head(features, y, weights, *, C, random_state):
     intercept : ndarray of shape (n_outputs,)
         Offsets.
     """
+    _refuse_huge(features)
+    # The primal solver draws nothing, but LinearSVC asks for a seed: with None it
+    # would take one from the global generator of numpy.
     head = LinearSVC(
-        C=C, dual=False, tol=_HEAD_TOL, max_iter=10_000, random_state=random_state
+        C=C,
+        dual=False,
+        tol=_HEAD_TOL,
+        max_iter=10_000,
+        random_state=0 if random_state is None else random_state,
     )
     head.fit(features, y, sample_weight=weights)
     coef, intercept = head.coef_, head.intercept_
@@ -56,7 +68,13 @@ def _newton_steps(coef, intercept, features, signs, penalties):
         scaled = 2.0 * penalties[is_inside, None] * inside
         hessian = scaled.T @ inside
         hessian[np.diag_indices_from(hessian)] += 1.0
-        candidate = solve(hessian, scaled.T @ signs[is_inside], assume_a="pos")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", LinAlgWarning)
+                candidate = solve(hessian, scaled.T @ signs[is_inside], assume_a="pos")
+        except (LinAlgError, LinAlgWarning):
+            # The unit of the penalty is below the rounding of features this large.
+            return coef, intercept
         still_inside = signs * (features @ candidate) < 1
         if np.array_equal(still_inside, is_inside):
             return candidate[:-1], candidate[-1]
@@ -77,6 +95,15 @@ def fit_logistic_head(features, y, weights, *, C, random_state):
     )
     head.fit(features, y, sample_weight=weights)
     return head.coef_, head.intercept_
+
+
+def _refuse_huge(features):
+    largest = np.abs(features).max()
+    if largest > _LARGEST_FEATURE:
+        raise ValueError(
+            f"X has features as large as {largest:.1e}, which a linear SVM cannot be "
+            "fitted to. Scale them first, for example with TokenScaler."
+        )
 
 
 def svm_loss(scores, y, weights):

@@ -57,7 +57,7 @@ def with_initial_values(parameters, coef_init, intercept_init, attention_coef_in
         Head; for one output also one-dimensional.
 
     intercept_init : float or array-like of shape (n_outputs,)
-        Offsets of the head; looked at only with `coef_init`.
+        Offsets of the head; 0 without `coef_init` leaves them as they are.
 
     attention_coef_init : array-like, or pair of such, or None
         Of the shape of ``attention_coef_``, or a pair of keys and queries.
@@ -71,6 +71,7 @@ def with_initial_values(parameters, coef_init, intercept_init, attention_coef_in
     if coef_init is not None:
         coef = np.atleast_2d(_finite(coef_init, "coef_init"))
         parameters["coef"] = _of_shape(coef, parameters["coef"].shape, "coef_init")
+    if coef_init is not None or np.any(np.asarray(intercept_init) != 0):
         intercept = _finite(np.atleast_1d(intercept_init), "intercept_init")
         shape = parameters["intercept"].shape
         if intercept.shape != shape and intercept.size == 1:

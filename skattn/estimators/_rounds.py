@@ -45,7 +45,7 @@ def run_rounds(first_rows, separate, fit_head, choose, *, max_iter, on_round=Non
 
     separate : callable
         ``separate(rows, previous)`` returns the `MarginProblem` of a choice and its
-        `MarginSolution`; `previous` is the solution of the round before, or None.
+        `MarginSolution`; `previous` is the `Round` before, or None.
 
     fit_head : callable
         ``fit_head(solution)`` returns ``(coef, intercept, loss)``.
@@ -73,7 +73,7 @@ def run_rounds(first_rows, separate, fit_head, choose, *, max_iter, on_round=Non
 
     rows = first_rows
     for _ in range(max_iter):
-        problem, solution = separate(rows, rounds[-1].solution if rounds else None)
+        problem, solution = separate(rows, rounds[-1] if rounds else None)
         if solution.status == "infeasible":
             if not rounds:
                 raise InfeasibleMargin

@@ -93,8 +93,9 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
     tokens : {"score", "given"}, default="score"
         Whether the rounds find the selected tokens, or `fit` gets them.
 
-    max_iter : int, default=20
-        Largest number of rounds.
+    max_iter : int, default=5
+        Largest number of rounds. More fit the selection to the training samples more
+        closely than new samples may bear.
 
     solver : {"auto", "admm", "cvxpy", "dual_cd", "interior_point", "sqp"}, \
             default="auto"
@@ -217,7 +218,7 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
         head="svm",
         head_C=0.03,
         tokens="score",
-        max_iter=20,
+        max_iter=5,
         solver="auto",
         tol=1e-8,
         class_weight=None,
@@ -329,8 +330,8 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
             Is told about each round.
 
         earlier : Rounds, default=None
-            What came of the same samples at another C: where the first choice is the
-            same, its solution is the start.
+            What came of the same samples at another C: the first choice and its
+            solution are the start.
 
         Returns
         -------
@@ -348,19 +349,21 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
         def separate(rows, previous):
             if reporter is not None:
                 reporter.begin_iteration()
-            if earlier is not None and np.array_equal(rows, earlier.first.rows):
-                problem = earlier.first.problem.with_C(penalties)
-                previous = earlier.first.solution
-            else:
+            if previous is None and earlier is not None:
+                previous = earlier.first
+            selected_positions = rows - tokens.offsets[:-1]
+            if previous is None:
                 problem = MarginProblem(
-                    tokens,
-                    rows - tokens.offsets[:-1],
-                    query=queries,
-                    C=penalties,
-                    norm=self.norm,
+                    tokens, selected_positions, queries, penalties, self.norm
                 )
+            else:
+                problem = previous.problem.with_C(penalties)
+                problem = problem.with_selected(selected_positions)
             solution = solve(
-                problem, solver=self.solver, tol=self.tol, warm_start=previous
+                problem,
+                solver=self.solver,
+                tol=self.tol,
+                warm_start=None if previous is None else previous.solution,
             )
             return problem, solution
 

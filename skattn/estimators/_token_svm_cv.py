@@ -140,7 +140,7 @@ class TokenSVMCV(TokenSVM):
         head="svm",
         head_C=0.03,
         tokens="score",
-        max_iter=20,
+        max_iter=5,
         solver="auto",
         tol=1e-8,
         class_weight=None,

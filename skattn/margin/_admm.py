@@ -14,7 +14,7 @@ MAX_ALTERNATIONS = 10_000
 
 #: Alternations after which a ray is looked for while no point is feasible; then after
 #: twice as many, and so on.
-PATIENCE = 25
+PATIENCE = 50
 
 
 def solve_admm(

@@ -1,14 +1,14 @@
 """Rows ``dx' W z >= 1`` and their operators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
 
-#: About how many numbers operators hold at once besides their arguments (2 MB, for
+#: About how many numbers operators hold at once besides their arguments (512 kB, for
 #: the cache).
-CHUNK = 2**18
+CHUNK = 2**16
 
 #: Up to this many numbers a product with one query a row costs less than a sparse one.
 SMALL = 2**12
@@ -37,6 +37,22 @@ class Constraints:
     queries: np.ndarray | None
     query_index: np.ndarray
     C: np.ndarray
+
+    def with_C(self, C):
+        """Return the same rows at another cost of slack.
+
+        Parameters
+        ----------
+        C : ndarray of shape (m,)
+
+        Returns
+        -------
+        constraints : Constraints
+        """
+        other = replace(self, C=C)
+        if "query_starts" in vars(self):
+            vars(other)["query_starts"] = self.query_starts
+        return other
 
     @property
     def size(self):

@@ -1,7 +1,7 @@
 """Constraint rows kept as their two factors, in the span that a solution lives in."""
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from skattn.margin._blocks import LARGEST_DENSE
 
@@ -56,16 +56,17 @@ class FactoredRows:
                     "for the solvers that need dense ones; pass solver='cvxpy'."
                 )
             differences = differences.toarray()
-        used, first, self.groups = np.unique(
-            constraints.query_index, return_index=True, return_inverse=True
-        )
-        self.starts = np.append(first, constraints.size)
         self._coef_shape = (differences.shape[1],)
         if queries is None:
             queries = np.ones((1, 1))
+            self.starts = np.array([0, constraints.size])
         else:
-            queries = queries[used]
+            starts = constraints.query_starts
+            is_used = starts[1:] > starts[:-1]
+            queries = queries[is_used]
+            self.starts = np.append(starts[:-1][is_used], constraints.size)
             self._coef_shape = (differences.shape[1], queries.shape[1])
+        self.groups = np.repeat(np.arange(len(queries)), np.diff(self.starts))
         self.scale = 1.0
         if to_unit_scale:
             difference_scale, query_scale = _longest(differences), _longest(queries)
@@ -116,5 +117,5 @@ def _longest(vectors):
 def _in_span(vectors):
     if vectors.shape[0] >= vectors.shape[1]:
         return None, np.ascontiguousarray(vectors)
-    basis, triangle = linalg.qr(vectors.T, mode="economic")
+    basis, triangle = np.linalg.qr(vectors.T)
     return basis, np.ascontiguousarray(triangle.T)

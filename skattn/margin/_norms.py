@@ -24,11 +24,11 @@ class NuclearNorm:
 
     def value(self, coef):
         """Norm of a solution."""
-        return float(np.linalg.norm(coef, "nuc"))
+        return float(np.linalg.svd(coef, compute_uv=False).sum())
 
     def dual_value(self, gradient):
         """Dual norm of ``adjoint(dual)``."""
-        return float(np.linalg.norm(gradient, 2))
+        return float(np.linalg.svd(gradient, compute_uv=False)[0])
 
 
 class EntrywiseNorm:

@@ -34,6 +34,9 @@ class Certificate:
     dual, lower_bound : ndarray of shape (problem.merged.size,) or None, float
         Best dual candidate, at its best factor, and its value.
 
+    margins : ndarray of shape (problem.merged.size,) or None
+        Margins of `coef`.
+
     Examples
     --------
     >>> import numpy as np
@@ -48,6 +51,7 @@ class Certificate:
     def __init__(self, problem):
         self._problem = problem
         self.coef = None
+        self.margins = None
         self.dual = None
         self.upper_bound = np.inf
         self.lower_bound = -np.inf
@@ -65,9 +69,9 @@ class Certificate:
             count as 0.
         """
         if coef is not None and np.isfinite(coef).all():
-            value, scaled = _primal_bound(self._problem, coef)
+            value, scaled, margins = _primal_bound(self._problem, coef)
             if self.coef is None or value <= self.upper_bound * (1 + ROUNDING):
-                self.upper_bound, self.coef = value, scaled
+                self.upper_bound, self.coef, self.margins = value, scaled, margins
         if dual is not None and np.isfinite(dual).all():
             value, scaled = _dual_bound(self._problem, dual)
             if self.dual is None or value >= self.lower_bound * (1 - ROUNDING):
@@ -141,7 +145,7 @@ def primal_bound(problem, coef):
         raise ValueError(
             f"coef must have shape {problem.coef_shape}, got {coef.shape}."
         )
-    return _primal_bound(problem, coef)
+    return _primal_bound(problem, coef)[:2]
 
 
 def dual_bound(problem, dual_coef):
@@ -184,17 +188,19 @@ def dual_bound(problem, dual_coef):
 def _primal_bound(problem, coef):
     constraints = problem.merged
     if constraints.size == 0:
-        return 0.0, np.zeros_like(coef)
-    margins = constraints.margins(coef)
+        return 0.0, np.zeros_like(coef), np.zeros(0)
     is_hard = constraints.is_hard
+    if not coef.any() and not is_hard.any():
+        return float(constraints.C.sum()), coef, np.zeros(constraints.size)
+    margins = constraints.margins(coef)
     if is_hard.any():
         smallest = margins[is_hard].min()
         if smallest <= 0:
-            return np.inf, coef
+            return np.inf, coef, margins
         factor = 1 / smallest if is_hard.all() else max(1 / smallest, 1.0)
         coef, margins = coef * factor, margins * factor
         if is_hard.all():
-            return problem.norm.value(coef), coef
+            return problem.norm.value(coef), coef, margins
     # With a large C the slack that rounding leaves can cost more than the norm.
     smallest = margins.min()
     factors = (1.0, 1 / smallest) if 0 < smallest < 1 else (1.0,)
@@ -206,7 +212,7 @@ def _primal_bound(problem, coef):
         for factor in factors
     ]
     best = int(np.argmin(values))
-    return values[best], factors[best] * coef
+    return values[best], factors[best] * coef, factors[best] * margins
 
 
 def _dual_bound(problem, dual):

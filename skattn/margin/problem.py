@@ -1,7 +1,6 @@
 """The problem: for each sample, one selected token and its margins over the others."""
 
 import copy
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -110,7 +109,7 @@ class MarginProblem:
         values, offsets = read_tokens(tokens)
         lengths = np.diff(offsets)
         n_samples = lengths.size
-        selected_rows = offsets[:-1] + read_selected(selected, lengths)
+        self._selected_rows = offsets[:-1] + read_selected(selected, lengths)
         query = read_query(query, n_samples)
         penalties = read_penalties(C, n_samples)
 
@@ -123,10 +122,10 @@ class MarginProblem:
         self.norm = resolve_norm(norm, self.coef_shape)
 
         self._values = values
+        self._offsets = offsets
         self._query = query
         self._penalties = penalties
         self._sample_of_row = np.repeat(np.arange(n_samples), lengths)
-        self._selected_of_row = selected_rows[self._sample_of_row]
         self._keep_rows()
 
     @cached_property
@@ -181,19 +180,73 @@ class MarginProblem:
         other.__dict__.pop("constraints", None)
         merging = other.__dict__.pop("_merging", None)
         if not np.array_equal(other._penalties > 0, self._penalties > 0):
+            other.__dict__.pop("_hashes", None)
             other._keep_rows()
         elif merging is not None:
             merged, groups = merging
             costs = np.bincount(groups, weights=other._costs, minlength=merged.size)
-            other._merging = replace(merged, C=costs), groups
+            other._merging = merged.with_C(costs), groups
         return other
 
-    def _keep_rows(self):
-        is_kept = self._penalties[self._sample_of_row] > 0
-        is_kept &= self._selected_of_row != np.arange(self.n_tokens)
-        rows = np.flatnonzero(is_kept)
-        self.rows = rows[self._differ_from_selected(rows)]
+    def with_selected(self, selected):
+        """Return the same problem with other tokens selected.
+
+        Number for number the problem that the constructor would make. What was
+        computed about the samples whose token stays the same is taken over.
+
+        Parameters
+        ----------
+        selected : int array of shape (n,)
+            As in the constructor.
+
+        Returns
+        -------
+        problem : MarginProblem
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in the constructor.
+
+        Examples
+        --------
+        >>> from skattn.margin import MarginProblem
+        >>> problem = MarginProblem([[[2.0], [0.0]], [[1.0], [0.0]]], [0, 0])
+        >>> problem.with_selected([0, 1]).differences
+        array([[ 2.],
+               [-1.]])
+        """
+        lengths = np.diff(self._offsets)
+        selected_rows = self._offsets[:-1] + read_selected(selected, lengths)
+        other = copy.copy(self)
+        for name in ("constraints", "_merging"):
+            other.__dict__.pop(name, None)
+        is_changed = selected_rows != self._selected_rows
+        other._selected_rows = selected_rows
+        hashes = other.__dict__.pop("_hashes", None)
+        is_same = ~is_changed[self.samples]
+        changed_rows = np.flatnonzero(is_changed[self._sample_of_row])
+        other._keep_rows(self.rows[is_same], changed_rows)
+        if hashes is not None:
+            other._hashes = np.empty(other.rows.size, dtype=np.uint64)
+            is_new = is_changed[other.samples]
+            other._hashes[~is_new] = hashes[is_same]
+            other._hashes[is_new] = other._hash(other.rows[is_new])
+        return other
+
+    def _keep_rows(self, kept=None, candidates=None):
+        # Of the candidates those that are constraints join what is kept in any case.
+        if candidates is None:
+            candidates = np.arange(self.n_tokens)
+        is_constraint = self._penalties[self._sample_of_row[candidates]] > 0
+        is_constraint &= self._selected_of(candidates) != candidates
+        rows = candidates[is_constraint]
+        rows = rows[self._differ_from_selected(rows)]
+        self.rows = rows if kept is None else np.sort(np.concatenate([kept, rows]))
         self.samples = self._sample_of_row[self.rows]
+
+    def _selected_of(self, rows):
+        return self._selected_rows[self._sample_of_row[rows]]
 
     def _differ_from_selected(self, rows):
         differ = np.ones(rows.size, dtype=bool)
@@ -201,13 +254,11 @@ class MarginProblem:
         if not sparse.issparse(self._values):
             # Few tokens agree with the selected one in their first feature.
             first = self._values[:, 0]
-            candidates = np.flatnonzero(
-                first[rows] == first[self._selected_of_row[rows]]
-            )
+            candidates = np.flatnonzero(first[rows] == first[self._selected_of(rows)])
         for chunk in self._chunks(candidates.size):
             some = rows[candidates[chunk]]
             differ[candidates[chunk]] = rows_differ(
-                self._values[some], self._values[self._selected_of_row[some]]
+                self._values[some], self._values[self._selected_of(some)]
             )
         return differ
 
@@ -217,12 +268,12 @@ class MarginProblem:
 
     def _form_differences(self, rows):
         if sparse.issparse(self._values):
-            differences = self._values[self._selected_of_row[rows]] - self._values[rows]
+            differences = self._values[self._selected_of(rows)] - self._values[rows]
             differences = sparse.csr_array(differences)
             differences.eliminate_zeros()
             differences.sort_indices()
             return differences
-        differences = self._values[self._selected_of_row[rows]]
+        differences = self._values[self._selected_of(rows)]
         for chunk in self._chunks(rows.size):
             differences[chunk] -= self._values[rows[chunk]]
         return differences
@@ -233,16 +284,27 @@ class MarginProblem:
             yield slice(first, first + step)
 
     @cached_property
+    def _hashes(self):
+        return self._hash(self.rows)
+
+    def _hash(self, rows):
+        hashes = np.empty(rows.size, dtype=np.uint64)
+        for chunk in self._chunks(rows.size):
+            hashes[chunk] = hash_rows(self._form_differences(rows[chunk]))
+        return hashes
+
+    @cached_property
+    def _distinct_queries(self):
+        distinct, group_of_sample = group_identical_rows(self._query)
+        return self._query[distinct], group_of_sample
+
+    @cached_property
     def _merging(self):
         queries, query_index = None, np.zeros(self.rows.size, dtype=np.intp)
         if self._query is not None:
-            distinct, group_of_sample = group_identical_rows(self._query)
-            queries = self._query[distinct]
+            queries, group_of_sample = self._distinct_queries
             query_index = group_of_sample[self.samples]
-        hashes = np.empty(self.rows.size, dtype=np.uint64)
-        for chunk in self._chunks(self.rows.size):
-            hashes[chunk] = hash_rows(self._form_differences(self.rows[chunk]))
-        representatives, groups = group_by_hash(hashes, self._differ, query_index)
+        representatives, groups = group_by_hash(self._hashes, self._differ, query_index)
         merged = Constraints(
             self._form_differences(self.rows[representatives]),
             queries,

@@ -1,6 +1,7 @@
 """What a solver returns, and how it is put together from certified bounds."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -40,9 +41,6 @@ class MarginSolution:
     min_margin : float
         Smallest ``dx' W z``; infinite without constraints.
 
-    rank : int
-        Singular values of `coef` above 1e-3 of the largest.
-
     status : {"optimal", "infeasible", "max_iter"}
         "optimal" when the gap reached the tolerance; "infeasible" when `ray` proves
         that no W meets the hard margins; otherwise "max_iter".
@@ -61,6 +59,9 @@ class MarginSolution:
     ray_residual : float or None
         Frobenius norm of that sum, relative to the same weighted sum of the norms of
         its terms.
+
+    rank : int
+        Singular values of `coef` above 1e-3 of the largest; 0 when infeasible.
     """
 
     coef: np.ndarray
@@ -71,12 +72,20 @@ class MarginSolution:
     lower_bound: float
     upper_bound: float
     min_margin: float
-    rank: int
     status: Literal["optimal", "infeasible", "max_iter"]
     solver: str
     n_iter: int
     ray: np.ndarray | None = None
     ray_residual: float | None = None
+
+    @cached_property
+    def rank(self):
+        """Singular values of `coef` above 1e-3 of the largest; 0 when infeasible."""
+        if not np.isfinite(self.coef).all():
+            return 0
+        # Small problems are solved in the time that this takes: it is left to be asked.
+        singular = np.linalg.svd(np.atleast_2d(self.coef), compute_uv=False)
+        return int(np.sum(singular > RANK_TOLERANCE * singular[0]))
 
 
 def certified_solution(problem, certificate, *, tol, solver, n_iter):
@@ -108,10 +117,9 @@ def certified_solution(problem, certificate, *, tol, solver, n_iter):
     if coef is None:
         coef, min_margin = np.full(problem.coef_shape, np.nan), np.nan
     else:
-        constraints = problem.merged
-        margins = constraints.margins(coef)
+        margins = certificate.margins
         min_margin = float(margins.min(initial=np.inf))
-        lacking = np.where(constraints.is_hard, 0, np.maximum(1 - margins, 0))
+        lacking = np.where(problem.merged.is_hard, 0, np.maximum(1 - margins, 0))
         slack[problem.rows] = problem.spread(lacking)
     dual_coef = np.zeros(problem.n_tokens)
     if certificate.dual is not None:
@@ -125,7 +133,6 @@ def certified_solution(problem, certificate, *, tol, solver, n_iter):
         lower_bound=certificate.lower_bound,
         upper_bound=certificate.upper_bound,
         min_margin=min_margin,
-        rank=_rank(coef),
         status="optimal" if certificate.gap <= tol else "max_iter",
         solver=solver,
         n_iter=n_iter,
@@ -165,17 +172,9 @@ def infeasible_solution(problem, ray, ray_residual, *, solver, n_iter):
         lower_bound=np.inf,
         upper_bound=np.inf,
         min_margin=np.nan,
-        rank=0,
         status="infeasible",
         solver=solver,
         n_iter=n_iter,
         ray=problem.split_dual(ray),
         ray_residual=ray_residual,
     )
-
-
-def _rank(coef):
-    if not np.isfinite(coef).all():
-        return 0
-    singular = np.linalg.svd(np.atleast_2d(coef), compute_uv=False)
-    return int(np.sum(singular > RANK_TOLERANCE * singular[0]))

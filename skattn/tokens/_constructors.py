@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from skattn.tokens._forms import parts_of_groups, parts_of_list, parts_of_padded
+from skattn.tokens._forms import (
+    SAMPLE_AND_TOKEN,
+    parts_of_groups,
+    parts_of_list,
+    parts_of_padded,
+)
 from skattn.tokens._validation import (
     as_float_array,
     check_query,
@@ -63,7 +68,7 @@ class TokensConstructors:
         """
         if lengths is not None and mask is not None:
             raise ValueError("Give at most one of lengths and mask.")
-        X = as_float_array(X, "X")
+        X = as_float_array(X, "X", axes=SAMPLE_AND_TOKEN)
         if X.ndim != 3:
             raise ValueError(
                 "X must have shape (n_samples, n_positions, n_features); "

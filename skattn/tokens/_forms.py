@@ -10,6 +10,9 @@ from scipy import sparse
 
 from skattn.tokens._validation import as_float_array, refuse_missing
 
+#: What the first two axes of a padded array are.
+SAMPLE_AND_TOKEN = ("sample", "token")
+
 
 def parts_of_padded(X, present=None, name="X"):
     """Read a (n_samples, n_tokens, n_features) array.
@@ -17,7 +20,7 @@ def parts_of_padded(X, present=None, name="X"):
     `present` (n_samples, n_tokens) marks the tokens to read; what the others hold is
     never looked at.
     """
-    X = as_float_array(X, name)
+    X = as_float_array(X, name, axes=SAMPLE_AND_TOKEN)
     if X.ndim != 3:
         raise ValueError(
             f"{name} must have shape (n_samples, n_tokens, n_features); "
@@ -157,7 +160,9 @@ def _read_sample(sample, index, name):
             f"Sparse data was passed for {name}[{index}], but dense data is required. "
             "Use '.toarray()' to convert to a dense numpy array."
         )
-    array = as_float_array(sample, f"{name}[{index}]")
+    array = as_float_array(sample, f"{name}[{index}]", axes=("token",))
+    if array.shape == (0,):
+        raise ValueError(no_token_message(name, index))
     if array.ndim != 2:
         raise ValueError(
             f"{name}[{index}] has {array.ndim} dimension(s); every sample must be an "

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from skattn.tokens._container import Tokens
-from skattn.tokens._forms import parts_of_list, parts_of_padded
+from skattn.tokens._forms import SAMPLE_AND_TOKEN, parts_of_list, parts_of_padded
 from skattn.tokens._table import TableTokens
 from skattn.tokens._validation import as_float_array, check_query, holds_objects
 
@@ -113,7 +113,7 @@ def sequence_tokens(X, form, query=None):
             raise ValueError(_NO_SAMPLE)
         return X if query is None else X.with_query(query)
     if form == PADDED:
-        X = as_float_array(X, "X")
+        X = as_float_array(X, "X", axes=SAMPLE_AND_TOKEN)
         if len(X) == 0:
             raise ValueError(_NO_SAMPLE)
         parts = parts_of_padded(X)
@@ -163,7 +163,21 @@ def _recognise_samples(X):
             f"X[{depths.index(deepest)}] has {deepest} dimensions; every sample must "
             "be an array of shape (n_tokens, n_features)."
         )
+    if deepest == 1:
+        _refuse_rows_of_unequal_length(X)
     return SAMPLE_LIST if deepest == 2 else TABLE
+
+
+def _refuse_rows_of_unequal_length(rows):
+    """Raise for what is neither the rows of a table nor samples of tokens."""
+    lengths = [len(row) if _depth(row) == 1 else None for row in rows]
+    for index, length in enumerate(lengths):
+        if length != lengths[0]:
+            raise ValueError(
+                f"X[{index}] differs in length from X[0], so that X is no table, and "
+                "has one dimension, so that it is no sample of tokens. For sequences "
+                "of numbers pass each as an array of shape (n_tokens, 1)."
+            )
 
 
 def _depth(sample):

@@ -4,8 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from skattn import TokenSVM
+from skattn.datasets import make_token_selection
 from skattn.estimators._rounds import InfeasibleMargin, run_rounds
+from skattn.margin import MarginProblem
 
 FEASIBLE = SimpleNamespace(status="optimal")
 INFEASIBLE = SimpleNamespace(status="infeasible")
@@ -18,8 +22,8 @@ def run(choices, losses, *, solutions=None, max_iter=10, **options):
     losses = iter(losses)
     previous = []
 
-    def separate(rows, solution):
-        previous.append(solution)
+    def separate(rows, before):
+        previous.append(None if before is None else before.solution)
         return rows, next(solutions)
 
     def fit_head(solution):
@@ -90,3 +94,25 @@ def test_a_fixed_choice_makes_one_round():
     )
     assert rounds.outcome == "converged"
     assert rounds.losses == [0.2]
+
+
+@pytest.mark.parametrize("query", ["prompt", "mean"])
+def test_rounds_on_a_rebuilt_problem_are_those_on_fresh_ones(monkeypatch, query):
+    X, y, _ = make_token_selection(n_samples=60, random_state=0)
+    model = TokenSVM(C=0.05, query=query, max_iter=4)
+    rebuilt = clone(model).fit(X, y)
+    built = []
+
+    def build_anew(problem, selected):
+        tokens = SimpleNamespace(values=problem._values, offsets=problem._offsets)
+        built.append(selected)
+        return MarginProblem(
+            tokens, selected, problem._query, problem._penalties, model.norm
+        )
+
+    monkeypatch.setattr(MarginProblem, "with_selected", build_anew)
+    fresh = clone(model).fit(X, y)
+    assert len(built) == fresh.n_iter_ - 1 > 0
+    np.testing.assert_array_equal(rebuilt.attention_coef_, fresh.attention_coef_)
+    np.testing.assert_array_equal(rebuilt.dual_coef_, fresh.dual_coef_)
+    np.testing.assert_array_equal(rebuilt.selected_, fresh.selected_)

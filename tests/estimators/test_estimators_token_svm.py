@@ -395,3 +395,9 @@ class TestHeads:
         reference.fit(pooled, y)
         assert_allclose(model.coef_, reference.coef_, atol=1e-5)
         assert_array_equal(model.predict(SEPARABLE), reference.predict(pooled))
+
+
+@pytest.mark.filterwarnings("error")
+def test_features_too_large_for_newton_leave_the_head_of_liblinear():
+    X, y = 1e9 * np.asarray(SEPARABLE), SEPARABLE_Y
+    assert TokenSVM().fit(X, y).score(X, y) > 0.9

@@ -199,6 +199,77 @@ def test_another_cost_is_the_same_as_a_new_problem(C, is_merged_before):
         problem.with_C(0.0)
 
 
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("has_query", [False, True])
+@pytest.mark.parametrize("is_merged_before", [True, False])
+def test_another_selection_is_the_same_as_a_new_problem(
+    is_sparse, has_query, is_merged_before
+):
+    rng = np.random.default_rng(10)
+    chosen = np.array([0, 1, 2, 3, 4, 5, 0, 1])
+    lengths = np.array([4, 3, 5, 1, 4, 4, 4, 3])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    # Short numbers: some tokens of a sample are equal, and some rows agree.
+    samples = [rng.integers(-1, 2, (length, 3)).astype(float) for length in lengths[:6]]
+    values = np.concatenate([samples[index] for index in chosen])
+    if is_sparse:
+        values = sparse.csr_array(values)
+    tokens = Container(values, offsets)
+    queries = rng.standard_normal((6, 2))[chosen] if has_query else None
+    C = np.array([0.5, 1.0, 2.0, 1.0, 0.0, 1.0, 0.25, 3.0])
+    selected = rng.integers(0, lengths)
+    problem = MarginProblem(tokens, selected, queries, C)
+    if is_merged_before:
+        assert problem.merged.size < problem.constraints.size
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        selected = np.where(rng.random(8) < 0.5, rng.integers(0, lengths), selected)
+        problem = problem.with_selected(selected)
+        fresh = MarginProblem(tokens, selected, queries, C)
+        np.testing.assert_array_equal(problem.rows, fresh.rows)
+        np.testing.assert_array_equal(problem.samples, fresh.samples)
+        for one, other in (
+            (problem.merged, fresh.merged),
+            (problem.constraints, fresh.constraints),
+        ):
+            left, right = one.differences, other.differences
+            if is_sparse:
+                left, right = left.toarray(), right.toarray()
+            np.testing.assert_array_equal(left, right)
+            np.testing.assert_array_equal(one.query_index, other.query_index)
+            np.testing.assert_array_equal(one.C, other.C)
+        dual = rng.random(fresh.merged.size)
+        np.testing.assert_array_equal(problem.split_dual(dual), fresh.split_dual(dual))
+        # Another cost leaves other samples out, of which nothing is known yet.
+        costs = rng.integers(0, 2, 8) + 1.0 * (seed == 0)
+        changed = problem.with_C(costs).with_selected(selected).merged
+        expected = MarginProblem(tokens, selected, queries, costs).merged
+        np.testing.assert_array_equal(changed.C, expected.C)
+        np.testing.assert_array_equal(changed.query_index, expected.query_index)
+
+
+def test_another_selection_hashes_what_has_changed_only(monkeypatch):
+    from skattn.margin import problem as problem_module
+
+    rng = np.random.default_rng(11)
+    problem = MarginProblem(
+        rng.standard_normal((9, 4, 3)), np.zeros(9, int), rng.standard_normal((9, 2))
+    )
+    assert problem.merged.size == 27
+    hashed = []
+
+    def hash_rows_and_count(rows):
+        hashed.append(rows.shape[0])
+        return hash_rows(rows)
+
+    monkeypatch.setattr(problem_module, "hash_rows", hash_rows_and_count)
+    other = problem.with_selected([0, 0, 1, 0, 0, 2, 0, 0, 0])
+    assert other.merged.size == 27
+    assert sum(hashed) == 6
+    with pytest.raises(ValueError, match=r"selected\[1\] is 4, but sample 1 has 4"):
+        problem.with_selected([0, 4, 0, 0, 0, 0, 0, 0, 0])
+
+
 @pytest.mark.parametrize("values", [[0.0, 1.0], [-1.0, 1.0, 0.5], [0.0, 2.0**40]])
 def test_hashes_tell_short_numbers_apart(values):
     # Small integers have most of their bits 0, where a poor hash finds nothing.

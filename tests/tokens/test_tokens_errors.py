@@ -37,10 +37,11 @@ def test_no_sample(X):
     "X",
     [
         [GOOD, np.empty((0, 2))],
+        [GOOD, []],
         [GOOD, np.full((3, 2), np.nan)],
         np.stack([GOOD, np.full((3, 2), np.nan)]),
     ],
-    ids=["empty", "list of absent", "array of absent"],
+    ids=["empty", "empty list", "list of absent", "array of absent"],
 )
 def test_a_sample_without_any_token(X):
     message = r"X\[1\] has no token: .* at least one .*Remove the sample"
@@ -150,7 +151,6 @@ def test_sparse_input(make):
         ([GOOD, np.ones((2, 2, 2))], r"X\[1\] has 3 dimensions.*n_tokens, n_features"),
         ([[[[1.0]]]], r"X\[0\] has 3 dimensions"),
         ([GOOD, np.ones(2)], r"X\[1\] has 1 dimension\(s\).*n_tokens, n_features"),
-        ([GOOD, []], r"X\[1\] has 1 dimension\(s\).*n_tokens, n_features"),
         (None, "Expected 2D array"),
     ],
 )
@@ -175,3 +175,40 @@ def test_queries_must_fit_the_samples():
         check_tokens([GOOD, GOOD], query=[[1.0]])
     with pytest.raises(ValueError, match="query has 1 rows for 3 samples"):
         check_tokens(GOOD, query=[[1.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "place"),
+    [
+        (
+            [GOOD, np.array([[1.0, 2.0], [3.0, "a"]], dtype=object)],
+            r"X\[1\].*token 1\.",
+        ),
+        (
+            np.array([[[1.0], [2.0]], [[3.0], ["a"]]], dtype=object),
+            r"X .*sample 1, token 1\.",
+        ),
+        ([GOOD, np.array([["1", "2"], ["3", "a"]])], r"X\[1\].*token 1\."),
+    ],
+    ids=["list", "array", "strings"],
+)
+def test_what_is_no_number_is_named_by_sample_and_token(X, place):
+    with pytest.raises(ValueError, match=f"{place} Encode"):
+        check_tokens(X)
+
+
+def test_nested_lists_of_unequal_rows():
+    with pytest.raises(ValueError, match=r"X\[1\] is a nested list .*every token"):
+        check_tokens([GOOD, [[1.0, 2.0], [3.0]]])
+
+
+def test_sequences_of_numbers_without_an_axis_of_features():
+    with pytest.raises(ValueError, match=r"X\[2\] differs .*\(n_tokens, 1\)"):
+        check_tokens([np.ones(3), np.ones(3), np.ones(2)])
+
+
+def test_missing_values_of_pandas_are_missing():
+    column = pd.array([1, None, 3], dtype="Int64")
+    tokens = check_tokens([pd.DataFrame({"a": column, "b": column})])
+    np.testing.assert_array_equal(tokens.positions, [0, 2])
+    np.testing.assert_array_equal(tokens.values, [[1, 1], [3, 3]])
