@@ -33,7 +33,9 @@ def attention_candidates():
 
 def svm_candidates():
     for C, head_C in itertools.product((0.003, 0.005, 0.01), (0.01, 0.03, 0.1, 1.0)):
-        yield TokenSVM(C=C, head_C=head_C)
+        yield TokenSVM(C=C, head_C=head_C, max_iter=20)
+    for max_iter in (1, 2, 3, 5, 10):
+        yield TokenSVM(C=0.005, head_C=0.03, max_iter=max_iter)
 
 
 def inner_musk1(estimator):
@@ -106,11 +108,10 @@ def main():
 
 
 def describe(estimator):
-    shown = ("alpha", "learning_rate_init", "C", "head_C")
-    parameters = estimator.get_params()
-    return ", ".join(
-        f"{name}={parameters[name]}" for name in shown if name in parameters
-    )
+    shown = ("alpha", "learning_rate_init")
+    if isinstance(estimator, TokenSVM):
+        shown = ("C", "head_C", "max_iter")
+    return ", ".join(f"{name}={getattr(estimator, name)}" for name in shown)
 
 
 if __name__ == "__main__":

@@ -482,9 +482,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     ):
         if not incremental:
             self.__dict__.pop("_optimizer_state", None)
-        state = run_training(
-            self, tokens, targets, weights, parameters, rng, reporter, incremental
-        )
+        from skattn.estimators import _torch_bridge as bridge
+
+        with bridge.threads_for(tokens):
+            state = run_training(
+                self, tokens, targets, weights, parameters, rng, reporter, incremental
+            )
         for name, value in state.items():
             setattr(self, name, value)
         reporter.end(lambda: state)
@@ -492,12 +495,14 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     def _attend(self, tokens):
         from skattn.estimators import _torch_bridge as bridge
 
-        return bridge.attend(*self._model_and_batch(tokens))
+        with bridge.threads_for(tokens):
+            return bridge.attend(*self._model_and_batch(tokens))
 
     def _token_votes(self, tokens, attended):
         from skattn.estimators import _torch_bridge as bridge
 
-        return bridge.token_votes(*self._model_and_batch(tokens))
+        with bridge.threads_for(tokens):
+            return bridge.token_votes(*self._model_and_batch(tokens))
 
     def _model_and_batch(self, tokens):
         from skattn.estimators import _torch_bridge as bridge

@@ -4,14 +4,36 @@ The only module of the estimators that imports torch, and the estimators import 
 when they fit or predict.
 """
 
+from contextlib import nullcontext
+
 import numpy as np
 import torch
 
+from skattn._threads import SingleThread
 from skattn.attention import AttentionModel, RaggedTokens, TokenBatch
 from skattn.attention import TableTokens as TableTokensLayout
 from skattn.estimators._base import Attended
 from skattn.estimators._queries import query_rows
 from skattn.tokens._table import TableTokens
+
+# Entries of the tokens up to which one thread is faster than two.
+_LARGEST_FOR_ONE_THREAD = 2**20
+_SINGLE_THREAD = SingleThread(user_api=None)
+
+
+def threads_for(tokens):
+    """Return a context in which torch uses as many threads as pay for these tokens.
+
+    The setting is left as it was at the end.
+
+    Parameters
+    ----------
+    tokens : Tokens or TableTokens
+        The samples to be computed with.
+    """
+    if tokens.offsets[-1] * tokens.n_features > _LARGEST_FOR_ONE_THREAD:
+        return nullcontext()
+    return _SINGLE_THREAD
 
 
 def resolve_device(device, dtype):

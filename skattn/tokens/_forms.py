@@ -62,6 +62,7 @@ def parts_of_list(samples, name="X"):
                 f"{name}[{index}] has {array.shape[1]} features, but {name}[0] has "
                 f"{n_features}. Every sample must be an array of shape (n_tokens, "
                 "n_features) with the same number of features."
+                + _channels_first_hint(arrays)
             )
     n_positions = np.array([len(array) for array in arrays], dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(n_positions)])
@@ -87,6 +88,15 @@ def parts_of_list(samples, name="X"):
     if absent.any():
         values, positions = values[~absent], positions[~absent]
     return values, offsets, positions, n_positions
+
+
+def _channels_first_hint(arrays):
+    if len({len(array) for array in arrays}) > 1:
+        return ""
+    return (
+        f" All have {len(arrays[0])} rows: if these are channels, use "
+        "Tokens.from_channels_first."
+    )
 
 
 def parts_of_groups(values, groups, name, keys=None):
