@@ -120,3 +120,36 @@ def test_not_a_number_is_an_error_and_ends(name):
 def test_errors(scores, offsets, message):
     with pytest.raises(ValueError, match=message):
         MAPPINGS["sparsemax"](scores, offsets)
+
+
+def gradients_of_scores(scores, relative_gradient):
+    scores = scores.clone().requires_grad_()
+    segments = Segments(torch.tensor([0, 3, 7, 8]))
+    weights = segment_weights(scores, segments, 1.0, relative_gradient)
+    values = torch.linspace(-1.0, 2.0, 8, dtype=torch.float64)[:, None] ** 2
+    (weights * values).sum().backward()
+    return scores.grad
+
+
+def test_relative_gradient_is_the_gradient_times_a_factor():
+    rng = np.random.RandomState(0)
+    scores = torch.tensor(rng.randn(8, 2) * 5)
+    exact = gradients_of_scores(scores, relative_gradient=False)
+    relative = gradients_of_scores(scores, relative_gradient=True)
+    used = exact != 0
+    factors = (relative[used] / exact[used]).numpy()
+    assert_allclose(factors, factors[0], rtol=1e-9)
+    assert factors[0] >= 1
+
+
+def test_relative_gradient_outlives_saturation():
+    scores = torch.tensor(np.random.RandomState(0).randn(8, 1) * 1e5)
+    assert (gradients_of_scores(scores, relative_gradient=False) == 0).all()
+    relative = gradients_of_scores(scores, relative_gradient=True)
+    assert relative.abs().max() > 1e-3
+
+
+def test_relative_gradient_is_exact_where_top_tokens_tie():
+    scores = torch.zeros(8, 1, dtype=torch.float64)
+    exact = gradients_of_scores(scores, relative_gradient=False)
+    assert_allclose(gradients_of_scores(scores, relative_gradient=True), exact)

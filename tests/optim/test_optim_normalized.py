@@ -74,3 +74,17 @@ def test_state_dict_round_trip():
 def test_errors(lr):
     with pytest.raises(ValueError, match="lr must be positive"):
         NormalizedGD([parameter(0.0)], lr=lr)
+
+
+def test_weight_decay_is_added_before_normalising():
+    weight = torch.nn.Parameter(torch.tensor([3.0, 4.0], dtype=torch.float64))
+    weight.grad = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    NormalizedGD([weight], lr=2.0, weight_decay=0.5).step()
+    direction = torch.tensor([2.5, 2.0], dtype=torch.float64)
+    expected = torch.tensor([3.0, 4.0]) - 2.0 * direction / direction.norm()
+    torch.testing.assert_close(weight.detach(), expected)
+
+
+def test_negative_weight_decay_is_refused():
+    with pytest.raises(ValueError, match="weight_decay must be at least 0"):
+        NormalizedGD([torch.nn.Parameter(torch.ones(1))], weight_decay=-1.0)
