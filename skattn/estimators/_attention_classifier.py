@@ -498,7 +498,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         with bridge.threads_for(tokens):
             return bridge.attend(*self._model_and_batch(tokens))
 
-    def _token_votes(self, tokens, attended):
+    def _token_votes(self, tokens):
         from skattn.estimators import _torch_bridge as bridge
 
         with bridge.threads_for(tokens):

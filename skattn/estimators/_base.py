@@ -59,7 +59,7 @@ class BaseAttentionClassifier(
         """Return the `Attended` of `tokens`."""
 
     @abstractmethod
-    def _token_votes(self, tokens, attended):
+    def _token_votes(self, tokens):
         """Return the share of each token in the decision, (n_tokens, n_outputs)."""
 
     def attention_weights(self, X, query=None):
@@ -154,7 +154,7 @@ class BaseAttentionClassifier(
             absent tokens.
         """
         read = self._read(X, query)
-        votes = self._token_votes(read.tokens, self._attend(read.tokens))
+        votes = self._token_votes(read.tokens)
         if len(self.classes_) == 2:
             votes = votes[:, 0]
         return read.per_token(votes, fill=0.0)

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skattn.estimators import _token_algebra as algebra
+from skattn.tokens._selection import owners
 
 #: Constraint of the parameter `query` of every estimator of attention.
 QUERY_CONSTRAINT = [
@@ -77,7 +78,7 @@ def query_rows(query, tokens):
     if isinstance(query, str):
         return None
     rows = np.flatnonzero(tokens.positions == query)
-    present = algebra.owners(tokens)[rows]
+    present = owners(tokens)[rows]
     if len(rows) < len(tokens):
         sample = np.setdiff1d(np.arange(len(tokens)), present)[0]
         raise ValueError(

@@ -7,12 +7,8 @@ token ``[e_t, x e_t]`` of a cell has two non-zeros and is never laid out.
 import numpy as np
 from scipy import sparse
 
+from skattn.tokens._selection import owners
 from skattn.tokens._table import TableTokens
-
-
-def owners(tokens):
-    """Sample of each token, of shape (n_tokens,)."""
-    return np.repeat(np.arange(len(tokens)), tokens.lengths)
 
 
 def project(tokens, matrix):

@@ -29,7 +29,7 @@ from skattn.estimators._rounds import InfeasibleMargin, run_rounds
 from skattn.mappings import MAPPINGS
 from skattn.margin import SOLVERS, MarginProblem, solve
 from skattn.tokens import Tokens
-from skattn.tokens._selection import rows_at_positions
+from skattn.tokens._selection import owners, rows_at_positions
 from skattn.tokens._table import TableTokens
 
 # A margin of 1 is met to this accuracy (Definition 2 of arXiv 2308.16898 in practice).
@@ -470,8 +470,8 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
         pooled = algebra.pool(tokens, weights)
         return Attended(scores[:, None], weights[:, None], pooled)
 
-    def _token_votes(self, tokens, attended):
-        return attended.weights * algebra.project(tokens, self.coef_.T)
+    def _token_votes(self, tokens):
+        return self._attend(tokens).weights * algebra.project(tokens, self.coef_.T)
 
 
 def _support_tokens(round_, tokens):
@@ -485,12 +485,12 @@ def _support_tokens(round_, tokens):
 
 def _rows_that_speak_for(y, votes, tokens):
     """Return the row of the token of each sample that speaks most for its class."""
-    owners = algebra.owners(tokens)
+    sample_of_token = owners(tokens)
     if votes.shape[1] == 1:
-        scores = np.where(y[owners] == 1, votes[:, 0], -votes[:, 0])
+        scores = np.where(y[sample_of_token] == 1, votes[:, 0], -votes[:, 0])
     else:
-        of_class = votes[np.arange(len(votes)), y[owners]]
+        of_class = votes[np.arange(len(votes)), y[sample_of_token]]
         others = votes.copy()
-        others[np.arange(len(votes)), y[owners]] = -np.inf
+        others[np.arange(len(votes)), y[sample_of_token]] = -np.inf
         scores = of_class - others.max(axis=1)
     return algebra.first_best_rows(scores, tokens.offsets)

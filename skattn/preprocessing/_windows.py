@@ -13,6 +13,7 @@ from skattn._input import read_input
 from skattn._output import TokenTransformerMixin, like_input
 from skattn.preprocessing._cells import single_feature_tokens
 from skattn.tokens import Tokens
+from skattn.tokens._selection import owners
 
 
 def _slope(windows):
@@ -217,17 +218,17 @@ def _first_rows(tokens, length, step):
     Returns the row in ``tokens.values`` at which each starts, and the number of windows
     of each sample.
     """
-    owners = np.repeat(np.arange(len(tokens)), tokens.lengths)
+    sample = owners(tokens)
     starts = np.flatnonzero(tokens.positions % step == 0)
     starts = starts[starts + length <= tokens.n_tokens]
     ends = starts + length - 1
     # Positions increase, so that a window has all its tokens exactly when its last row
     # belongs to the same sample and stands as far away as it would without gaps.
-    complete = (owners[starts] == owners[ends]) & (
+    complete = (sample[starts] == sample[ends]) & (
         tokens.positions[ends] - tokens.positions[starts] == length - 1
     )
     starts = starts[complete]
-    n_windows = np.bincount(owners[starts], minlength=len(tokens))
+    n_windows = np.bincount(sample[starts], minlength=len(tokens))
     empty = np.flatnonzero(n_windows == 0)
     if len(empty):
         sample = empty[0]

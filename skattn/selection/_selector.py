@@ -14,6 +14,7 @@ from skattn.selection._base import BaseAttentionTransformer
 from skattn.selection._pooling import given, n_pooled_features, pooled
 from skattn.selection._rules import keep_above, keep_mass, keep_top
 from skattn.tokens import Tokens
+from skattn.tokens._selection import owners
 from skattn.tokens._table import TableTokens
 
 _DEFAULT_MASS = 0.95
@@ -278,8 +279,7 @@ def _mean_over_heads(weights):
 
 def _keep_rows(tokens, keep):
     """Return `Tokens` with the real tokens in the mask `keep`, densely."""
-    owners = np.repeat(np.arange(len(tokens)), tokens.lengths)
-    lengths = np.bincount(owners[keep], minlength=len(tokens))
+    lengths = np.bincount(owners(tokens)[keep], minlength=len(tokens))
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if isinstance(tokens, TableTokens):
         values = tokens.values[np.flatnonzero(keep)].toarray()

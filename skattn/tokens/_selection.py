@@ -1,6 +1,11 @@
-"""From positions, as users name tokens, to rows of the container."""
+"""Between samples, positions as users name tokens, and rows of the container."""
 
 import numpy as np
+
+
+def owners(tokens):
+    """Return the sample of each token, of shape (n_tokens,)."""
+    return np.repeat(np.arange(len(tokens)), tokens.lengths)
 
 
 def rows_at_positions(tokens, positions, name="positions"):
@@ -33,10 +38,10 @@ def rows_at_positions(tokens, positions, name="positions"):
             f"{name} must be an array of {len(tokens)} integers, the position of one "
             f"token a sample; got {positions.dtype} of shape {positions.shape}."
         )
-    owners = np.repeat(np.arange(len(tokens)), tokens.lengths)
-    rows = np.flatnonzero(tokens.positions == positions[owners])
+    sample_of_token = owners(tokens)
+    rows = np.flatnonzero(tokens.positions == positions[sample_of_token])
     if len(rows) < len(tokens):
-        sample = np.setdiff1d(np.arange(len(tokens)), owners[rows])[0]
+        sample = np.setdiff1d(np.arange(len(tokens)), sample_of_token[rows])[0]
         raise ValueError(
             f"{name}[{sample}] is {positions[sample]}, but sample {sample} has no "
             f"token at that position; it has {tokens.lengths[sample]} tokens."
