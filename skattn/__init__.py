@@ -15,15 +15,22 @@ if TYPE_CHECKING:
         attention,
         datasets,
         estimators,
+        inspection,
         mappings,
         margin,
         optim,
         preprocessing,
         selection,
+        softmax_regression,
         theory,
         tokens,
     )
-    from skattn.estimators import AttentionClassifier, TokenSVM, TokenSVMCV
+    from skattn.estimators import (
+        AttentionClassifier,
+        SoftmaxRegression,
+        TokenSVM,
+        TokenSVMCV,
+    )
     from skattn.preprocessing import (
         FeatureTokenizer,
         PositionalEncoding,
@@ -40,6 +47,7 @@ __all__ = [
     "AttentionPooling",
     "FeatureTokenizer",
     "PositionalEncoding",
+    "SoftmaxRegression",
     "TokenSVM",
     "TokenSVMCV",
     "TokenScaler",
@@ -51,11 +59,13 @@ __all__ = [
     "check_tokens",
     "datasets",
     "estimators",
+    "inspection",
     "mappings",
     "margin",
     "optim",
     "preprocessing",
     "selection",
+    "softmax_regression",
     "theory",
     "tokens",
 ]
@@ -65,6 +75,7 @@ _HOME_OF_NAME = {
     "AttentionPooling": "selection",
     "FeatureTokenizer": "preprocessing",
     "PositionalEncoding": "preprocessing",
+    "SoftmaxRegression": "estimators",
     "TokenSVM": "estimators",
     "TokenSVMCV": "estimators",
     "TokenScaler": "preprocessing",

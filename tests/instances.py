@@ -11,6 +11,7 @@ from skattn import (
     AttentionPooling,
     FeatureTokenizer,
     PositionalEncoding,
+    SoftmaxRegression,
     TokenScaler,
     TokenSelector,
     TokenSVM,
@@ -29,6 +30,10 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(hidden_size=4, **QUICK),
     AttentionClassifier(solver="gd", learning_rate_init=0.1, max_iter=100),
     AttentionClassifier(solver="ngd", learning_rate_init=0.1, max_iter=20),
+    AttentionClassifier(solver="polyak", max_iter=20),
+    AttentionClassifier(solver="polyak", query="mean", n_heads=2, max_iter=20),
+    AttentionClassifier(solver="mirror", mirror_p=1.5, **QUICK),
+    AttentionClassifier(solver="mirror", query="first", mirror_p=3, **QUICK),
     AttentionClassifier(solver="lbfgs", alpha=0.1),
     AttentionClassifier(solver="lbfgs", hidden_size=3, alpha=0.1, max_iter=20),
 ]
@@ -49,6 +54,12 @@ TOKEN_SVMS = [
 SLOW_TOKEN_SVMS = [
     TokenSVM(norm="nuc", query="mean"),
     TokenSVM(norm="nuc", query="first", head="logistic"),
+]
+
+REGRESSORS = [
+    SoftmaxRegression(),
+    SoftmaxRegression(alpha=0.3),
+    SoftmaxRegression(solver="lbfgs", tol=1e-9),
 ]
 
 TRANSFORMERS = [
@@ -82,6 +93,7 @@ CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS
 
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),
+    SoftmaxRegression(),
     TokenSVM(),
     TokenSelector(TokenSVM()),
     AttentionPooling(TokenSVM()),

@@ -69,6 +69,7 @@ def test_importing_the_package_loads_no_other():
     [
         "datasets",
         "estimators",
+        "inspection",
         "mappings",
         "margin",
         "preprocessing",

@@ -1,7 +1,13 @@
 """The estimators: they validate, call a solver or trainer, and store arrays."""
 
 from skattn.estimators._attention_classifier import AttentionClassifier
+from skattn.estimators._softmax_regression import SoftmaxRegression
 from skattn.estimators._token_svm import TokenSVM
 from skattn.estimators._token_svm_cv import TokenSVMCV
 
-__all__ = ["AttentionClassifier", "TokenSVM", "TokenSVMCV"]
+__all__ = [
+    "AttentionClassifier",
+    "SoftmaxRegression",
+    "TokenSVM",
+    "TokenSVMCV",
+]
