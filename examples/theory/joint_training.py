@@ -37,6 +37,8 @@ EXAMPLE = {
 }
 #: What p tends to by the theorem; v tends to (0, 1).
 LIMITS = {"tight": [4 / 3, 1 / 3], "loose": [1.0, 0.0]}
+#: The third token of the loose case is no support vector of v.
+MARGINS = {"tight": [1.0, 1.0, 1.0], "loose": [1.0, 1.0, 0.0]}
 #: Where the paper's figure starts, on the wrong side.
 START = {"head": [-1.0, 0.0], "attention_init": [0.0, -1.0]}
 
@@ -153,6 +155,7 @@ def draw(figure, results):
             [np.array([[0.0, 0.0], token]) for token in tokens],
             [1, 1, 1],
             coef=LIMITS[case],
+            margin=MARGINS[case],
             paths=results[case].coefs,
             ax=axes,
         )

@@ -16,10 +16,9 @@ weight within (1e-6, 1e-3], and some weight below. At d=10 these are few, 1 in 6
 that the default number of trials leaves hardly any. A few runs that have not come to
 rest make up most of the means.
 
-In the published code training comes to rest where the gradient falls below the 2.2e-16
-that are added to its norm. `train_attention` keeps the digits of smaller gradients and
-would go on, to other selected sets. The weight decay here brings it to rest at the same
-place: times weights of norm 55 it is 2.2e-16.
+As in the published code, training comes to rest where the gradient falls below the
+2.2e-16 that are added to its norm (`eps`). Without, `train_attention` keeps the digits
+of smaller gradients and goes on, to other selected sets.
 """
 
 import numpy as np
@@ -37,7 +36,7 @@ from skattn.theory import (
 
 N_SAMPLES, N_TOKENS = 3, 4
 N_FEATURES = [4, 6, 8, 10]
-WEIGHT_DECAY = 2.2e-16 / 55
+EPS = 2.2e-16
 #: Weights above the first are selected, up to the second they are zero.
 SELECTED, ZERO = 1e-3, 1e-6
 #: 1 - alignment, for each N_FEATURES.
@@ -69,7 +68,7 @@ def train(trials, seed, n_features):
         data.query,
         head_activation="relu",
         learning_rate_init=0.1,
-        weight_decay=WEIGHT_DECAY,
+        eps=EPS,
         max_iter=2000,
         record=[2000],
         random_state=rng,
@@ -98,7 +97,7 @@ def distances(trials, seed, n_features):
         X, selected_set(attention, SELECTED), query, attention_weights=attention
     )
     svms_of_top = attention_svm(X, trajectory.selected[kept], query)
-    fits = [fit_radius(*pair).alignment for pair in zip(W, svms, strict=True)]
+    fits = [fit.alignment for fit in fit_radius(W, svms)]
     return {
         "W_fin and direction": 1 - np.array(fits),
         "direction only": 1 - alignments(W, directions_of(svms)),

@@ -154,6 +154,9 @@ def _check_noise(noise, function, is_noisy):
         return 0.0
     if noise is None:
         return _DEFAULT_NOISE
-    return check_scalar(
+    check_scalar(
         noise, "noise", Real, min_val=0, max_val=0.5, include_boundaries="left"
     )
+    if np.isnan(noise):
+        raise ValueError("noise must be a number within [0, 0.5), got nan.")
+    return noise

@@ -79,6 +79,8 @@ def make_attention_instances(
     ):
         check_scalar(value, name, Integral, min_val=1)
     check_scalar(gap, "gap", Real, min_val=0, max_val=2, include_boundaries="left")
+    if np.isnan(gap):
+        raise ValueError("gap must be a number within [0, 2), got nan.")
     rng = check_random_state(random_state)
 
     head = _on_sphere(rng, n_instances, n_features)

@@ -8,7 +8,12 @@ from scipy import sparse
 
 from skattn.margin._constraints import Constraints
 from skattn.margin._norms import resolve_norm
-from skattn.margin._reading import read_penalties, read_query, read_tokens
+from skattn.margin._reading import (
+    read_penalties,
+    read_query,
+    read_tokens,
+    refuse_extreme_scale,
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,7 @@ def selection_problem(
     n_samples = offsets.size - 1
     is_selected = _read_sets(is_selected, offsets)
     query = read_query(query, n_samples)
+    refuse_extreme_scale(values, query)
     penalties = read_penalties(C, n_samples)
     margin = _read_margin(margin, n_samples)
     samples = np.repeat(np.arange(n_samples), np.diff(offsets))
@@ -226,6 +232,7 @@ def finite_problem(tokens, is_selected, log_weights, query=None, *, norm="fro"):
     n_samples = offsets.size - 1
     is_selected = _read_sets(is_selected, offsets)
     query = read_query(query, n_samples)
+    refuse_extreme_scale(values, query)
     log_weights = np.asarray(log_weights, dtype=np.float64)
     if log_weights.shape != (offsets[-1],):
         raise ValueError(

@@ -5,6 +5,9 @@ from numbers import Real
 import numpy as np
 from scipy import sparse
 
+#: Decades either side of 1 within which squares neither overflow nor vanish.
+_LARGEST_DECADE = 152
+
 
 def read_tokens(tokens):
     """Lay the tokens of all samples end to end.
@@ -120,13 +123,36 @@ def read_query(query, n_samples):
     return query
 
 
+def refuse_extreme_scale(values, query):
+    """Refuse tokens and queries as checked whose products have no squares."""
+    arrays = [values.data if sparse.issparse(values) else values]
+    if query is not None:
+        arrays.append(query)
+    peaks = [float(np.abs(array).max(initial=0.0)) for array in arrays]
+    if min(peaks) == 0:
+        return
+    decades = np.log10(peaks)
+    if max(*abs(decades), abs(decades.sum())) > _LARGEST_DECADE:
+        sizes = " and ".join(
+            f"{name} of up to {peak:.0e}"
+            for name, peak in zip(("tokens", "queries"), peaks, strict=False)
+        )
+        raise ValueError(
+            f"Double precision cannot hold the squares of {sizes}, or of their "
+            "products. Scale the features."
+        )
+
+
 def read_penalties(C, n_samples):
     """Check C and give one a sample; 0 marks a sample without constraints."""
     if isinstance(C, Real):
         if not C > 0:
             raise ValueError(f"C must be above 0 (infinity: hard margin), got {C!r}.")
         return np.full(n_samples, float(C))
-    penalties = np.asarray(C, dtype=np.float64)
+    try:
+        penalties = np.asarray(C, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"C must be a number, or one a sample; got {C!r}.") from None
     if penalties.shape != (n_samples,):
         raise ValueError(
             f"C must be a number or have shape ({n_samples},), one a sample; got shape "

@@ -19,6 +19,7 @@ from skattn.margin._reading import (
     read_query,
     read_selected,
     read_tokens,
+    refuse_extreme_scale,
 )
 
 
@@ -86,8 +87,9 @@ class MarginProblem:
     Raises
     ------
     ValueError
-        If shapes do not agree, a value is not finite, `selected` is out of range, C
-        is not above 0 or the norm is unknown.
+        If shapes do not agree, a value is not finite, tokens are so large or small
+        that squares overflow or vanish, `selected` is out of range, C is not above 0
+        or the norm is unknown.
 
     TypeError
         If `selected` does not hold integers.
@@ -111,6 +113,7 @@ class MarginProblem:
         n_samples = lengths.size
         self._selected_rows = offsets[:-1] + read_selected(selected, lengths)
         query = read_query(query, n_samples)
+        refuse_extreme_scale(values, query)
         penalties = read_penalties(C, n_samples)
 
         self.n_samples = n_samples

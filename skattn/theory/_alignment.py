@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from skattn.theory._reading import read_floats
+
 
 def alignment(A, B):
     """Cosine of the angle between two weight arrays.
@@ -28,7 +30,7 @@ def alignment(A, B):
     >>> alignment([[3.0, 0.0], [0.0, 4.0]], [[0.0, 0.0], [0.0, 2.0]])
     0.8
     """
-    A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
+    A, B = read_floats(A, "A"), read_floats(B, "B")
     if A.shape != B.shape:
         raise ValueError(f"A and B must have one shape, got {A.shape} and {B.shape}.")
     directions = []

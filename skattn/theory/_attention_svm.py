@@ -19,6 +19,7 @@ from skattn.margin import (
 from skattn.theory._batch import check_batch, has_length, is_batch, naming_problem
 from skattn.theory._reading import (
     index_of_position,
+    read_floats,
     read_per_token,
     read_selection,
     selects_one_each,
@@ -259,7 +260,7 @@ def _read_batch(X, selected, query, C, norm, margin, attention_weights):
 
 
 def _one_a_problem(values, name, n_problems, n_samples):
-    values = np.asarray(values, dtype=np.float64)
+    values = read_floats(values, name)
     if values.shape not in ((), (n_samples,), (n_problems, n_samples)):
         raise ValueError(
             f"{name} must be a number or have shape ({n_samples},) or "

@@ -11,6 +11,7 @@ from skattn.theory._batch import check_batch, is_batch, naming_problem
 from skattn.theory._reading import (
     index_of_position,
     read_coef,
+    read_floats,
     read_head,
     read_selection,
     signs_of,
@@ -18,6 +19,7 @@ from skattn.theory._reading import (
 from skattn.tokens import check_tokens
 from skattn.tokens._reading import recognise
 from skattn.tokens._selection import owners
+from skattn.tokens._validation import holds_objects
 
 
 def margins(X, selected, coef, query=None):
@@ -102,7 +104,7 @@ def selected_set(attention_weights, threshold=1e-3):
     Raises
     ------
     ValueError
-        If weights are not finite, or `threshold` is not within [0, 1).
+        If weights are negative or not finite, or `threshold` is not within [0, 1).
 
     Examples
     --------
@@ -136,7 +138,7 @@ def saturation(attention_weights, *, complement=False):
     Raises
     ------
     ValueError
-        If weights are not finite.
+        If weights are negative or not finite, or samples differ in their heads.
 
     Examples
     --------
@@ -153,7 +155,13 @@ def saturation(attention_weights, *, complement=False):
         ordered = np.sort(weights, axis=-1)
         return ordered[..., :-1].sum(axis=-1) if complement else ordered[..., -1]
 
-    return np.asarray(_for_rows(attention_weights, of_row))
+    tops = _for_rows(attention_weights, of_row)
+    if isinstance(tops, list) and len({np.shape(top) for top in tops}) > 1:
+        raise ValueError(
+            "attention_weights must have equally many heads in all samples, got "
+            f"{sorted({np.shape(top) for top in tops})}."
+        )
+    return np.asarray(tops)
 
 
 def effective_rank(coef, tol=RANK_TOLERANCE):
@@ -186,7 +194,7 @@ def effective_rank(coef, tol=RANK_TOLERANCE):
     """
     if not (isinstance(tol, Real) and 0 <= tol < 1):
         raise ValueError(f"tol must be within [0, 1), got {tol!r}.")
-    coef = np.asarray(coef, dtype=np.float64)
+    coef = read_floats(coef, "coef")
     if coef.ndim == 0:
         raise ValueError("coef must be an array of at least one axis, got a scalar.")
     if not np.isfinite(coef).all():
@@ -259,7 +267,7 @@ def global_optimality(X, y, head, selected):
 
 def heads_of(head, n_problems):
     """Return one head a problem of a batch, which may share one."""
-    head = np.asarray(head, dtype=np.float64)
+    head = read_floats(head, "head")
     if head.ndim == 2 and len(head) != n_problems:
         raise ValueError(
             f"head must have shape (d,) or ({n_problems}, d), one head a problem of "
@@ -269,24 +277,34 @@ def heads_of(head, n_problems):
 
 
 def _for_rows(attention_weights, function):
+    if not _is_list_of_samples(attention_weights):
+        return function(_check_weights(attention_weights, "attention_weights"))
+    parts = [
+        _check_weights(weights, f"attention_weights[{sample}]")
+        for sample, weights in enumerate(attention_weights)
+    ]
+    return [function(weights) for weights in parts]
+
+
+def _is_list_of_samples(attention_weights):
+    """Whether samples are apart: of different lengths, or a list of arrays."""
+    if holds_objects(attention_weights):
+        return attention_weights.ndim == 1
+    if not isinstance(attention_weights, list | tuple):
+        return False
     try:
-        array = np.asarray(attention_weights, dtype=np.float64)
+        np.asarray(attention_weights)
     except ValueError:
-        # Samples of different lengths make no array.
-        parts = [_check_weights(weights) for weights in attention_weights]
-        return [function(weights) for weights in parts]
-    array = _check_weights(array)
-    is_list = isinstance(attention_weights, (list, tuple)) and all(
-        isinstance(weights, np.ndarray) for weights in attention_weights
-    )
-    # A list of arrays stays one, whatever their lengths.
-    return [function(weights) for weights in array] if is_list else function(array)
+        return True
+    return all(isinstance(weights, np.ndarray) for weights in attention_weights)
 
 
-def _check_weights(weights):
-    weights = np.asarray(weights, dtype=np.float64)
+def _check_weights(weights, name):
+    weights = read_floats(weights, name)
     if weights.ndim == 0:
-        raise ValueError("attention_weights must be an array, got a scalar.")
+        raise ValueError(f"{name} must be an array, got a scalar.")
     if not np.isfinite(weights).all():
-        raise ValueError("attention_weights contains NaN or infinity.")
+        raise ValueError(f"{name} contains NaN or infinity.")
+    if (weights < 0).any():
+        raise ValueError(f"{name} must not be negative, got {weights.min():g}.")
     return weights

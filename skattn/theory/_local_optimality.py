@@ -1,5 +1,6 @@
 """Local optimality of a selection of tokens."""
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ def is_locally_optimal(
     ... )
     (False, array([[0, 2]]))
     """
-    if not tol >= 0:
+    if not (isinstance(tol, Real) and tol >= 0):
         raise ValueError(f"tol must be at least 0, got {tol!r}.")
     if is_batch(X):
         violations = _violations_of_batch(X, y, head, selected, query, norm, tol)

@@ -245,7 +245,15 @@ class ImplicitBiasMonitor:
         ValueError
             If nothing was recorded.
         """
-        logs = self._records.get_logs(select, include_lineage)
+        try:
+            logs = self._records.get_logs(select, include_lineage)
+        except ValueError as error:
+            if "No scores" not in str(error):
+                raise
+            raise ValueError(
+                f"This {type(self).__name__} has recorded nothing yet. Set it on a "
+                "classifier of attention with set_callbacks, and fit that."
+            ) from error
         for log in logs if select == "all" else [logs]:
             log.data = _with_folds(log.data, include_lineage)
         return logs
@@ -283,8 +291,9 @@ class ImplicitBiasMonitor:
             - `norm`: Frobenius norm of the weights, which grows without bound;
             - `top_weight`, `min_top_weight`: mean and smallest, over the samples, of
               the largest attention weight: how saturated attention is;
-            - `n_changed`: samples whose chosen token is not that of the record before,
-              NaN in the first;
+            - `n_changed`: samples whose chosen token is not that of the record taken
+              before, NaN in the first; weights that `fit` goes back to, because they
+              were the best, are taken last;
             - `loss`: training loss, the entry of `loss_curve_` for this iteration;
             - `svm_norm`: norm of the SVM, "fro", "nuc" or p;
             - `svm_status`: "optimal", "infeasible" or "max_iter", as in
@@ -456,14 +465,19 @@ def _with_folds(data, include_lineage):
     }
     measured = [row for row in data if "iteration" in row]
     for row in measured:
-        path = row["task_id_path"]
-        fit = path if row["task_name"] == "fit" else row["parent_task_id_path"]
+        fit = _fit_of(row)
         row["fit"] = "/".join(map(str, fit))
         row["candidate"], row["fold"] = _candidate_and_fold(fit, n_splits)
     # Rows of tasks come by depth, which would put the end of a fit before the rest.
-    measured.sort(key=lambda row: (row["fit"], np.nan_to_num(row["iteration"])))
+    measured.sort(key=lambda row: (_fit_of(row), np.nan_to_num(row["iteration"])))
     lineage = [row for row in data if "iteration" not in row] if include_lineage else []
     return lineage + measured
+
+
+def _fit_of(row):
+    """Return the path of the task that is the fit."""
+    is_end = row["task_name"] == "fit"
+    return row["task_id_path" if is_end else "parent_task_id_path"]
 
 
 def _candidate_and_fold(path, n_splits):

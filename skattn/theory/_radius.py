@@ -4,7 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skattn.margin import MarginSolution
 from skattn.theory._alignment import alignment
+from skattn.theory._batch import has_length, naming_problem
+from skattn.theory._reading import read_floats
 
 
 class RadiusFit(NamedTuple):
@@ -37,20 +40,23 @@ def fit_radius(coef, solution):
     Parameters
     ----------
     coef : array-like of shape (d,) or (d, d_q)
-        Trained attention weights; with keys and queries their product.
+        Trained attention weights; with keys and queries their product. Of shape (B, d)
+        or (B, d, d_q) for a batch.
 
-    solution : MarginSolution
+    solution : MarginSolution or list of MarginSolution
         From `attention_svm`: W_dir is its `coef`, W_fin its `finite_coef`, or 0 where
-        no attention weights were given.
+        no attention weights were given. A list of B for a batch.
 
     Returns
     -------
-    fit : RadiusFit
+    fit : RadiusFit or list of RadiusFit
         With fields `radius` (R by least squares), `coef` (the fitted weights) and
-        `alignment` (of these with `coef`).
+        `alignment` (of these with `coef`). A batch gives a list of B.
 
     Raises
     ------
+    TypeError
+        If `solution` is not from `attention_svm`.
     ValueError
         If the shapes differ, `coef` is zero or not finite, or the solution has no
         direction: it is infeasible or 0, or no W has its attention weights.
@@ -67,7 +73,22 @@ def fit_radius(coef, solution):
     >>> round(fit.radius, 6), round(fit.alignment, 6)
     (7.5, 1.0)
     """
-    coef = np.asarray(coef, dtype=np.float64)
+    if isinstance(solution, list | tuple):
+        if not has_length(coef, len(solution)):
+            raise ValueError(
+                f"coef must hold one array for each of the {len(solution)} solutions."
+            )
+        fits = []
+        for index, own in enumerate(zip(coef, solution, strict=True)):
+            with naming_problem(index):
+                fits.append(fit_radius(*own))
+        return fits
+    if not isinstance(solution, MarginSolution):
+        raise TypeError(
+            "solution must be what attention_svm returns, a MarginSolution or a list "
+            f"of them; got {type(solution).__name__}."
+        )
+    coef = read_floats(coef, "coef")
     direction, finite = solution.coef, solution.finite_coef
     if finite is None:
         finite = np.zeros_like(direction)
@@ -84,9 +105,11 @@ def fit_radius(coef, solution):
         )
     if not np.isfinite(coef).all() or not coef.any():
         raise ValueError("coef must be finite and not zero: it has no direction.")
-    size = float(np.sum(direction**2))
-    if size == 0:
+    if not direction.any():
         raise ValueError("solution.coef is zero: it has no direction.")
-    radius = float(np.sum((coef - finite) * direction)) / size
+    # Squares of very small or large weights are no numbers any more.
+    peak = np.abs(direction).max()
+    unit = direction / peak
+    radius = float(np.sum((coef - finite) / peak * unit) / np.sum(unit**2))
     fitted = finite + radius * direction
     return RadiusFit(radius, fitted, alignment(coef, fitted))

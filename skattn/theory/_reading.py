@@ -2,8 +2,14 @@
 
 import numpy as np
 
-from skattn.theory._batch import has_length
+from skattn.theory._batch import has_length, naming_problem
 from skattn.tokens._selection import rows_at_positions
+from skattn.tokens._validation import as_float_array, refuse_missing
+
+
+def read_floats(values, name):
+    """Return an array of double precision, or say what is not a number in it."""
+    return as_float_array(values, name).astype(np.float64, copy=False)
 
 
 def index_of_position(tokens, selected):
@@ -52,6 +58,7 @@ def read_selection(tokens, selected):
     if selects_one_each(selected):
         is_selected[rows_at_positions(tokens, selected, name="selected")] = True
         return is_selected
+    selected = _by_row(selected)
     if not has_length(selected, len(tokens)):
         raise ValueError(
             f"selected must hold one position, or one set of positions, for each of "
@@ -69,6 +76,11 @@ def read_selection(tokens, selected):
             )
         is_selected[start:stop] = np.isin(present, wanted)
     return is_selected
+
+
+def _by_row(parts):
+    """Return what iterates over samples: a dataframe iterates over its columns."""
+    return parts.to_numpy() if hasattr(parts, "iloc") else parts
 
 
 def _amount(parts):
@@ -115,6 +127,7 @@ def read_per_token(tokens, values, name):
     -------
     values : ndarray of shape (n_tokens,)
     """
+    values = _by_row(values)
     if not has_length(values, len(tokens)):
         raise ValueError(
             f"{name} must hold one row for each of the {len(tokens)} samples; got "
@@ -122,7 +135,7 @@ def read_per_token(tokens, values, name):
         )
     real = []
     for sample, own in enumerate(values):
-        own = np.asarray(own, dtype=np.float64)
+        own = read_floats(own, f"{name}[{sample}]")
         start, stop = tokens.offsets[sample : sample + 2]
         if own.shape != (tokens.n_positions[sample],):
             raise ValueError(
@@ -135,7 +148,7 @@ def read_per_token(tokens, values, name):
 
 def read_coef(coef, tokens):
     """Check attention weights against tokens and queries; return them in float64."""
-    coef = np.asarray(coef, dtype=np.float64)
+    coef = read_floats(coef, "coef")
     shape = (tokens.n_features,)
     meaning = "one weight a feature of a token"
     if tokens.query is not None:
@@ -152,11 +165,11 @@ def read_coef(coef, tokens):
 
 def read_head(head, tokens):
     """Check a linear head against tokens; return it in float64."""
-    head = np.asarray(head, dtype=np.float64)
+    head = read_floats(head, "head")
     if head.shape != (tokens.n_features,):
         raise ValueError(
             f"head must have shape ({tokens.n_features},), one weight a feature of a "
-            f"token; got shape {head.shape}."
+            f"token; got shape {head.shape}. Of a fitted classifier it is coef_[0]."
         )
     if not np.isfinite(head).all():
         raise ValueError("head contains NaN or infinity.")
@@ -178,15 +191,29 @@ def signs_of(y, n_samples):
     Returns
     -------
     signs : ndarray of the shape of y
+
+    Raises
+    ------
+    ValueError
+        If the shape is another, a label is missing, or there are not two of them.
     """
     y = np.asarray(y)
     shape = (n_samples,) if np.ndim(n_samples) == 0 else tuple(n_samples)
     if y.shape != shape:
         raise ValueError(
-            f"y must have shape {shape}, one label a sample; got shape {y.shape}."
+            f"y must have shape {shape}, one label a sample"
+            f"{' of each problem in the batch' if len(shape) == 2 else ''}; got shape "
+            f"{y.shape}."
         )
-    labels, codes = np.unique(y, return_inverse=True)
-    if y.dtype.kind in "if" and np.isin(labels, (-1, 1)).all():
+    _refuse_missing_labels(y)
+    try:
+        labels, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "y must hold labels of one type, numbers or strings, that can be sorted; "
+            f"got several ({error})."
+        ) from error
+    if y.dtype.kind in "iuf" and np.isin(labels, (-1, 1)).all():
         return y.astype(np.float64)
     if labels.size != 2:
         raise ValueError(
@@ -194,3 +221,12 @@ def signs_of(y, n_samples):
             f"{labels.size}: {labels[:5].tolist()}."
         )
     return 2.0 * codes.reshape(shape) - 1.0
+
+
+def _refuse_missing_labels(y):
+    if y.ndim == 1:
+        refuse_missing(y, "y")
+        return
+    for index, own in enumerate(y):
+        with naming_problem(index):
+            refuse_missing(own, "y")

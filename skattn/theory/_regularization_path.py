@@ -14,7 +14,7 @@ from skattn.margin._norms import EntrywiseNorm, NuclearNorm
 from skattn.theory._alignment import alignment
 from skattn.theory._excess_risk import LOSSES, ExcessRisk
 from skattn.theory._norm_balls import EntrywiseBall, NuclearBall
-from skattn.theory._reading import index_of_position, read_head, signs_of
+from skattn.theory._reading import index_of_position, read_floats, read_head, signs_of
 from skattn.tokens import check_tokens
 from skattn.tokens._selection import owners
 
@@ -217,9 +217,9 @@ def regularization_path(
             "sample equally, or query is zero. Use another head, samples of several "
             "tokens, or other queries."
         )
+    rng = local_generator(random_state)
     svm = solve(problem, tol=_SVM_TOLERANCE)
     search = _Search(risk, problem, tol, max_iter)
-    rng = local_generator(random_state)
     found = _follow(search, radii, svm, n_restarts, rng)
     gaps = np.array([point.gap for point in found])
     if gaps.max() > tol:
@@ -396,7 +396,7 @@ def _first_best_rows(gammas, tokens):
 
 
 def _read_radii(radii):
-    radii = np.asarray(radii, dtype=np.float64)
+    radii = read_floats(radii, "radii")
     if radii.ndim != 1 or not radii.size:
         raise ValueError(
             f"radii must be a one-dimensional array of at least one number; got shape "
@@ -408,7 +408,7 @@ def _read_radii(radii):
 
 
 def _check_options(loss, n_restarts, tol, max_iter):
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise ValueError(
             f"loss must be one of {', '.join(map(repr, LOSSES))}, got {loss!r}."
         )
@@ -416,7 +416,7 @@ def _check_options(loss, n_restarts, tol, max_iter):
         ("n_restarts", n_restarts, 0),
         ("max_iter", max_iter, 1),
     ):
-        if not isinstance(value, Integral) or value < least:
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
             raise ValueError(
                 f"{name} must be an integer of at least {least}, got {value!r}."
             )

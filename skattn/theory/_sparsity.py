@@ -448,6 +448,7 @@ def _rows_of_values(values, shape, sample_of_row):
     if values.shape[:-1] == shape:
         return values.reshape(-1, *values.shape[-2:]), np.arange(len(sample_of_row))
     raise ValueError(
-        f"values must have shape {(*shared, 'd_v')}, one vector a token, or "
-        f"{(*shape, 'd_v')}; got shape {values.shape}."
+        f"values must have shape ({', '.join(map(str, shared))}, d_v), one vector a "
+        f"token, or the shape of weights {shape} and one axis more; got shape "
+        f"{values.shape}."
     )

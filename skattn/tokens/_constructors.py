@@ -97,7 +97,7 @@ class TokensConstructors:
         ----------
         df : dataframe of shape (n_tokens, n_columns)
             A pandas dataframe, or any with ``columns`` and ``df[name]``. All columns
-            but `sample` and `order` are features.
+            but `sample` and `order` are features: leave out a column of labels.
 
         sample : str
             Column that names the sample of each row.

@@ -115,6 +115,11 @@ def test_random_state_decides_everything_and_leaves_the_global_one_alone():
             "noise == 0.5, must be < 0.5",
         ),
         (
+            {"function": "noisy_and", "noise": np.nan},
+            ValueError,
+            "noise must be a number within .*, got nan",
+        ),
+        (
             {"function": "noisy_or", "noise": "some"},
             TypeError,
             "noise must be an instance of",

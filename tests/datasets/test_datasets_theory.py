@@ -68,6 +68,7 @@ def test_states_repeat_themselves():
         ({"n_tokens": 0}, ValueError, "n_tokens == 0, must be >= 1"),
         ({"n_features": -1}, ValueError, "n_features == -1, must be >= 1"),
         ({"gap": -0.1}, ValueError, "gap == -0.1, must be >= 0"),
+        ({"gap": np.nan}, ValueError, "gap must be a number within .*, got nan"),
         ({"gap": 2.0}, ValueError, "gap == 2.0, must be < 2"),
         (
             {"n_instances": 1, "n_samples": 1, "n_features": 30, "gap": 1.9},

@@ -138,6 +138,9 @@ def test_selected_set_is_a_selection():
     ("weights", "message"),
     [
         ([[np.nan, 1.0]], "contains NaN or infinity"),
+        ([[0.5, 0.5], [1.5, -0.5]], "must not be negative, got -0.5"),
+        ([[0.5, 0.5], [np.nan]], r"attention_weights.1. contains NaN"),
+        ([["a", "b"]], "attention_weights has values of type .* not numbers"),
         ([np.array([np.inf]), np.array([0.5, 0.5])], "contains NaN or infinity"),
         (0.5, "must be an array, got a scalar"),
     ],
@@ -145,6 +148,13 @@ def test_selected_set_is_a_selection():
 def test_refused_weights(function, weights, message):
     with pytest.raises(ValueError, match=message):
         function(weights)
+
+
+def test_saturation_needs_as_many_heads_in_each_sample():
+    heads = [np.full((2, 3), 1 / 3), np.full((1, 2), 1 / 2)]
+    with pytest.raises(ValueError, match="equally many heads in all samples"):
+        saturation(heads)
+    assert [own.shape for own in selected_set(heads)] == [(2, 3), (1, 2)]
 
 
 @pytest.mark.parametrize("threshold", [-0.1, 1.0, np.nan, "a"])
@@ -246,6 +256,7 @@ def test_labels_are_read_alike():
         )
     # Random signs of few samples can all be equal.
     assert global_optimality(X, [1, 1], [1.0], [0, 0]).all()
+    assert global_optimality(X, np.ones(2, np.uint8), [1.0], [0, 0]).all()
     assert not global_optimality(X, [-1, -1], [1.0], [0, 0]).any()
     for y in ([0, 0], ["a", "a"], [2, 2]):
         with pytest.raises(ValueError, match="y must hold two labels"):
@@ -256,6 +267,10 @@ def test_labels_are_read_alike():
     ("arguments", "message"),
     [
         ({"y": [1]}, r"y must have shape \(2,\)"),
+        ({"y": [np.nan, 1.0]}, "y has a missing value in row 0"),
+        ({"y": [1, None]}, "y has a missing value in row 1"),
+        ({"y": np.array(["a", 1], dtype=object)}, "y must hold labels of one type"),
+        ({"head": "v"}, "head has values of type .*, which are not numbers"),
         ({"head": [1.0, 2.0]}, r"head must have shape \(1,\)"),
         ({"head": [np.nan]}, "head contains NaN"),
         ({"selected": [0, 2]}, r"selected\[1\] is 2, but sample 1 has no token"),
@@ -281,6 +296,10 @@ def test_batches_share_a_head_or_have_one_each():
         global_optimality(X, np.ones((3, 5)), np.ones((2, 6)), selected)
     with pytest.raises(ValueError, match=r"y must have shape \(3, 5\)"):
         global_optimality(X, np.ones(5), np.ones(6), selected)
+    y = np.ones((3, 5))
+    y[2, 4] = np.nan
+    with pytest.raises(ValueError, match=r"In problem 2 of the batch: y has .* row 4"):
+        global_optimality(X, y, np.ones(6), selected)
     selected[1, 2] = 9
     with pytest.raises(ValueError, match="In problem 1 of the batch: selected"):
         global_optimality(X, np.ones((3, 5)), np.ones(6), selected)

@@ -57,7 +57,9 @@ def torch_loss(data, weights, head, loss, activation, is_prompt):
     return losses.mean(dim=1).sum()
 
 
-def torch_descent(data, weights, head, rates, n_steps, train_head, normalised, **model):
+def torch_descent(
+    data, weights, head, rates, n_steps, train_head, normalised, eps=0.0, **model
+):
     """Train by automatic differentiation; return the weights and the head."""
     parameters = {
         name: torch.tensor(array, requires_grad=True)
@@ -72,12 +74,12 @@ def torch_descent(data, weights, head, rates, n_steps, train_head, normalised, *
             for name, gradient in zip(names, gradients, strict=True):
                 if normalised:
                     axes = tuple(range(1, gradient.ndim))
-                    gradient /= gradient.square().sum(axes, keepdim=True).sqrt()
+                    gradient /= gradient.square().sum(axes, keepdim=True).sqrt() + eps
                 parameters[name] -= rates[name] * gradient
     return {name: array.detach().numpy() for name, array in parameters.items()}
 
 
-@pytest.mark.parametrize("solver", ["gd", "ngd"])
+@pytest.mark.parametrize(("solver", "eps"), [("gd", 0.0), ("ngd", 0.0), ("ngd", 0.03)])
 @pytest.mark.parametrize("activation", ["identity", "relu"])
 @pytest.mark.parametrize("train_head", [False, True])
 @pytest.mark.parametrize(
@@ -85,7 +87,7 @@ def torch_descent(data, weights, head, rates, n_steps, train_head, normalised, *
 )
 @pytest.mark.parametrize("loss", TORCH_LOSSES)
 def test_steps_are_those_of_automatic_differentiation(
-    data, solver, activation, train_head, parameterization, is_prompt, loss
+    data, solver, eps, activation, train_head, parameterization, is_prompt, loss
 ):
     weights = some_weights(parameterization, is_prompt, np.random.default_rng(1))
     head = data.head if activation == "identity" else data.relu_head
@@ -99,6 +101,7 @@ def test_steps_are_those_of_automatic_differentiation(
         train_head=train_head,
         loss=loss,
         solver=solver,
+        eps=eps,
         learning_rate_init=0.5,
         head_learning_rate_init=0.2 if train_head else None,
         weight_decay=0.0,
@@ -114,6 +117,7 @@ def test_steps_are_those_of_automatic_differentiation(
         n_steps=8,
         train_head=train_head,
         normalised=solver == "ngd",
+        eps=eps,
         loss=loss,
         activation=activation,
         is_prompt=is_prompt,
@@ -238,7 +242,30 @@ def test_polyak_goes_on_where_the_excess_is_below_the_smallest_number(loss, scal
     np.testing.assert_allclose(steps, 1.0, rtol=1e-12)
 
 
-def test_mirror_descent_is_its_definition(data):
+@pytest.mark.parametrize("solver", ["ngd", "mirror"])
+@pytest.mark.parametrize("eps", [1e-308, 1e-3])
+def test_steps_end_where_the_gradient_falls_below_eps(solver, eps):
+    # Two tokens of scores p and 0: the gradient is -exp(-p) / (1 + exp(-p))^2.
+    with mpmath.workdps(50):
+        start = -mpmath.log(eps / 100)
+        gradient = mpmath.exp(-start) / (1 + mpmath.exp(-start)) ** 2
+        expected = float(0.1 * gradient / (gradient + eps))
+    trajectory = train_attention(
+        [[[1.0], [0.0]]],
+        [1],
+        [1.0],
+        loss="correlation",
+        solver=solver,
+        eps=eps,
+        max_iter=1,
+        attention_init=[float(start)],
+    )
+    step = trajectory.attention_coef[0] - float(start)
+    np.testing.assert_allclose(step, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.05])
+def test_mirror_descent_is_its_definition(data, eps):
     # In the primal: sign(W)|W|^(p-1) moves by the gradient over its l_q norm.
     p, q, rate = 3.0, 1.5, 0.2
     start = some_weights("W", False, np.random.default_rng(4))
@@ -249,6 +276,7 @@ def test_mirror_descent_is_its_definition(data):
         **options,
         solver="mirror",
         mirror_p=p,
+        eps=eps,
         learning_rate_init=rate,
         max_iter=1,
     )
@@ -257,6 +285,7 @@ def test_mirror_descent_is_its_definition(data):
     )
     gradient = start["W"] - plain.attention_coef
     norm = (np.abs(gradient) ** q).sum(axis=(1, 2), keepdims=True) ** (1 / q)
+    norm += eps
     dual = np.sign(start["W"]) * start["W"] ** 2 - rate * gradient / norm
     expected = np.sign(dual) * np.sqrt(np.abs(dual))
     np.testing.assert_allclose(mirror.attention_coef, expected, atol=1e-12)
@@ -549,6 +578,7 @@ def test_weights_that_overflow_are_an_error():
         ),
         ({"X": np.full((4, 3, 5, 6), np.inf)}, "In problem 0 of the batch: .*infinit"),
         ({"y": [1, -1, 1]}, r"y must have shape \(4, 3\), one label a sample of each"),
+        ({"y": np.full((4, 3), np.nan)}, "In problem 0 of the batch: y has a missing"),
         ({"y": np.full((4, 3), 2)}, "y must hold two labels"),
         ({"y": np.arange(12).reshape(4, 3)}, "y must hold two labels"),
         ({"head": None}, "head must be given with train_head=False"),
@@ -590,10 +620,21 @@ def test_weights_that_overflow_are_an_error():
             },
             r"attention_init\[0\] must have shape \(6, 2\) or",
         ),
+        (
+            {
+                "parameterization": "KQ",
+                "attention_init": (np.zeros((6, 2)), np.zeros((6, 2))),
+            },
+            "both zero in instance 0: they have no gradient",
+        ),
         ({"attention_init": np.zeros(6)}, r"attention_init must have shape \(6, 6\)"),
         ({"attention_init": "ones"}, "The 'attention_init' parameter"),
         ({"mirror_p": 3.0}, "mirror_p=3.0 has no meaning with solver"),
         ({"solver": "mirror", "mirror_p": 1.0}, "The 'mirror_p' parameter"),
+        ({"solver": "gd", "eps": 1e-8}, "eps=1e-08 has no meaning with solver=.gd"),
+        ({"solver": "polyak", "eps": 1e-8}, "use one of ngd, mirror, or leave eps"),
+        ({"eps": -1e-8}, "The 'eps' parameter"),
+        ({"eps": np.inf}, "The 'eps' parameter"),
         ({"solver": "adam"}, "The 'solver' parameter"),
         ({"loss": "hinge"}, "The 'loss' parameter"),
         ({"learning_rate_init": 0.0}, "The 'learning_rate_init' parameter"),
@@ -605,7 +646,9 @@ def test_weights_that_overflow_are_an_error():
         ({"record": 0}, "an interval of at least 1"),
         ({"record": []}, 'record must be "log", an interval or'),
         ({"record": "all"}, 'record must be "log", an interval or'),
+        ({"record": [[0], [1, 2]]}, 'record must be "log", an interval or'),
         ({"record": 0.5}, 'record must be "log", an interval or'),
+        ({"directions": {"svm": "fro"}}, r"directions.'svm'. has values of type"),
         ({"directions": {"svm": np.ones(6)}}, r"directions\['svm'\] must have shape"),
     ],
 )

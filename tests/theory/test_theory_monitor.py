@@ -438,7 +438,7 @@ class TestLogs:
         assert columns[: len(expected) + 1] == ["run_id", *expected]
 
     def test_nothing_recorded(self):
-        with pytest.raises(ValueError, match="No logs to retrieve"):
+        with pytest.raises(ValueError, match="has recorded nothing yet"):
             ImplicitBiasMonitor().to_frame()
 
     def test_unknown_selection(self, monitor):

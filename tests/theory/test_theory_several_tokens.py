@@ -1,7 +1,10 @@
 """Several selected tokens a sample, and the finite component of attention weights."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
@@ -132,6 +135,8 @@ def test_forms_of_a_selection_agree():
     masks = list(is_selected)
     for selected in (positions, [own.tolist() for own in positions], masks):
         np.testing.assert_array_equal(attention_svm(X, selected, query).coef, expected)
+    frame = pd.DataFrame(is_selected)
+    np.testing.assert_array_equal(attention_svm(X, frame, query).coef, expected)
     carried = Tokens.from_padded(X).with_query(query)
     np.testing.assert_array_equal(attention_svm(carried, masks).coef, expected)
     padded = np.full((4, 7, 6), np.nan)
@@ -230,6 +235,16 @@ def test_finite_frobenius_component_is_the_pseudo_inverse():
     np.testing.assert_allclose(solution.finite_coef.ravel(), expected, atol=1e-12)
 
 
+def test_weights_may_be_a_dataframe():
+    X, query, is_selected, rng = random_instance(10)
+    weights = softmax(rng.standard_normal(is_selected.shape), axis=1)
+    plain, from_frame = (
+        attention_svm(X, is_selected, query, attention_weights=own).finite_coef
+        for own in (weights, pd.DataFrame(weights))
+    )
+    np.testing.assert_array_equal(from_frame, plain)
+
+
 def test_one_selected_token_has_no_finite_component():
     X, query, _, _ = random_instance(10)
     weights = np.full((4, 5), 0.2)
@@ -275,6 +290,26 @@ def test_fitted_radius_is_least_squares():
     # What the two make up together is fitted without a rest.
     exact = fit_radius(solution.finite_coef + 3 * solution.coef, solution)
     np.testing.assert_allclose([exact.radius, exact.alignment], [3, 1])
+    # Squares of these weights overflow.
+    large = replace(direction, coef=1e200 * direction.coef)
+    assert fit_radius(5 * large.coef, large).radius == pytest.approx(5)
+
+
+def test_radii_of_a_batch():
+    rng = np.random.default_rng(13)
+    X, query = rng.standard_normal((3, 4, 5, 6)), rng.standard_normal((3, 4, 6))
+    solutions = attention_svm(X, rng.integers(5, size=(3, 4)), query)
+    coefs = rng.standard_normal((3, 6, 6))
+    fits = fit_radius(coefs, solutions)
+    singles = [fit_radius(*pair) for pair in zip(coefs, solutions, strict=True)]
+    assert [fit.radius for fit in fits] == [fit.radius for fit in singles]
+    with pytest.raises(ValueError, match="one array for each of the 3 solutions"):
+        fit_radius(coefs[:2], solutions)
+    coefs[1] = 0
+    with pytest.raises(ValueError, match="In problem 1 of the batch: coef must be fin"):
+        fit_radius(coefs, solutions)
+    with pytest.raises(TypeError, match="solution must be what attention_svm returns"):
+        fit_radius(coefs[0], coefs[0])
 
 
 @pytest.mark.parametrize(
@@ -400,6 +435,7 @@ def test_refused_selections(selected, message):
     [
         (np.full((3, 5), 0.2), "one row for each of the 4 samples; got 3"),
         (1.0, "one row for each of the 4 samples; got 1.0"),
+        ("half", r"attention_weights.0. has values of type"),
         (np.full((4, 6), 0.2), r"attention_weights\[0\] must have shape \(5,\)"),
         (np.zeros((4, 5)), "got 0.0 at position 0 of sample 0; leave that token"),
         (np.full((4, 5), np.nan), "got nan at position 0 of sample 0"),
@@ -418,6 +454,7 @@ def test_refused_weights(weights, message):
         ({"selected": [[[0]] * 3]}, r"selected must have shape \(2, 3\)"),
         ({"selected": 0}, r"selected must have shape \(2, 3\), .*; got shape \(\)"),
         ({"margin": [[1, 1, 1], [1, -1, 1]]}, "In problem 1 of the batch: margin"),
+        ({"margin": "wide"}, "margin has values of type"),
         ({"margin": [1, 1]}, r"margin must be a number or have shape \(3,\)"),
         ({"attention_weights": [[[0.5, 0.5]] * 3]}, "each of the 2 problems in the b"),
         (
@@ -443,6 +480,7 @@ def test_errors_in_a_batch_name_the_problem(arguments, message):
         ({"norm": "l1"}, "norm must be 'fro', 'nuc' or a number"),
         ({"tol": 0}, "tol must be above 0"),
         ({"C": -1.0}, "C must be above 0"),
+        ({"C": "high"}, "C must be a number, or one a sample; got 'high'"),
     ],
 )
 def test_refused_parameters(arguments, message):

@@ -8,7 +8,12 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from skattn import Tokens
-from skattn.theory import alignment, attention_svm, is_locally_optimal
+from skattn.theory import (
+    alignment,
+    attention_svm,
+    feasibility,
+    is_locally_optimal,
+)
 
 KEYS = [[[-0.1, 1.0], [1.0, 0.0], [0.0, 0.0]]]
 
@@ -152,6 +157,32 @@ def test_refused_selections(selected, error, message):
         attention_svm(KEYS, selected)
 
 
+@pytest.mark.parametrize("norm", ["fro", "nuc", 1.5])
+@pytest.mark.parametrize("decade", [-140, 140])
+@pytest.mark.filterwarnings("error")
+def test_scale_of_the_features_does_not_matter(norm, decade):
+    tokens, queries, _, _, rng = instance(2)
+    selected = rng.integers(0, 8, 6)
+    plain = attention_svm(tokens, selected, queries, norm=norm)
+    scaled = attention_svm(tokens * 10.0**decade, selected, queries, norm=norm)
+    assert scaled.status == "optimal"
+    np.testing.assert_allclose(
+        scaled.objective * 10.0**decade, plain.objective, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("sizes", [(1e160, 1), (1e-160, 1), (1e-80, 1e-80), (1, 1e160)])
+@pytest.mark.parametrize("selected", [[0] * 6, [[0, 1]] * 6])
+def test_scales_without_squares_are_refused(sizes, selected):
+    # Rows whose norms underflow looked like a proof of infeasibility.
+    tokens, queries, _, _, _ = instance(2)
+    X, query = tokens * sizes[0], queries * sizes[1]
+    with pytest.raises(ValueError, match=r"squares of tokens of up to .* and queries"):
+        attention_svm(X, selected, query)
+    with pytest.raises(ValueError, match="Scale the features"):
+        feasibility(X, selected, query)
+
+
 def test_alignment_is_the_cosine():
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((2, 4, 3))
@@ -167,6 +198,8 @@ def test_alignment_is_the_cosine():
         ([0.0, 0.0], [1.0, 2.0], "A is zero"),
         ([1.0, 0.0], [0.0, 0.0], "B is zero"),
         ([1.0, np.nan], [1.0, 2.0], "A contains NaN"),
+        ([1.0, 1j], [1.0, 2.0], "A has complex values"),
+        ([1.0, 2.0], ["a", "b"], "B has values of type .* not numbers"),
     ],
 )
 def test_alignment_refuses(A, B, message):
@@ -210,6 +243,7 @@ def test_local_optimality_ignores_copies_of_the_selected_token():
         ({"head": [1.0]}, r"head must have shape \(2,\)"),
         ({"head": [1.0, np.nan]}, "head contains NaN"),
         ({"tol": -1.0}, "tol must be at least 0"),
+        ({"tol": "small"}, "tol must be at least 0"),
         (
             {"X": [[[-1.0, 0], [0, 0], [1.0, 0]], [[0.0, 0.0]]]},
             "The attention SVM of this selection is infeasible",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skattn.theory._batch import check_batch, is_batch, naming_problem
-from skattn.theory._reading import signs_of
+from skattn.theory._reading import read_floats, signs_of
 from skattn.tokens import check_tokens
 
 
@@ -37,16 +37,17 @@ def read_instances(X, y, query):
     padded = np.stack([tokens.to_padded() for tokens in read]).astype(np.float64)
     absent = np.isnan(padded[..., 0])
     padded[absent] = 0.0
+    shape = padded.shape[:2]
     is_prompt = read[0].query is None
     if is_prompt:
-        queries = np.ones((*padded.shape[:2], 1))
+        queries = np.ones((*shape, 1))
     else:
         queries = np.stack([tokens.query for tokens in read]).astype(np.float64)
     return Instances(
         tokens=padded,
         present=~absent if absent.any() else None,
         query=queries,
-        signs=_read_signs(y, padded.shape[:2], is_a_batch),
+        signs=signs_of(y, shape if is_a_batch else shape[1]).reshape(shape),
         is_prompt=is_prompt,
         is_batch=is_a_batch,
     )
@@ -60,21 +61,6 @@ def _read_batch(X, query):
         with naming_problem(index):
             read.append(check_tokens(tokens, query=own_query))
     return read
-
-
-def _read_signs(y, shape, is_batch):
-    y = np.asarray(y)
-    expected = shape if is_batch else shape[1:]
-    if y.shape != expected:
-        raise ValueError(
-            f"y must have shape {expected}, one label a sample"
-            f"{' of each problem in the batch' if is_batch else ''}; got shape "
-            f"{y.shape}."
-        )
-    # Few random signs are often equal; they are no less signs for that.
-    if y.dtype.kind in "iuf" and np.isin(y, (-1, 1)).all():
-        return y.reshape(shape).astype(np.float64)
-    return signs_of(y.ravel(), y.size).reshape(shape)
 
 
 def read_head(head, activation, instances):
@@ -149,6 +135,13 @@ def initial_weights(attention_init, parameterization, rank, instances, rng):
             "K and Q of attention_init must have one number of columns, the rank; got "
             f"{K.shape[2]} and {Q.shape[2]}."
         )
+    moves = K.any(axis=(1, 2)) | Q.any(axis=(1, 2))
+    if not moves.all():
+        which = f" in instance {np.argmin(moves)}" if instances.is_batch else ""
+        raise ValueError(
+            f"K and Q of attention_init are both zero{which}: they have no gradient "
+            "and would never move. Start from other weights."
+        )
     return {"K": K, "Q": Q}
 
 
@@ -157,7 +150,7 @@ def _read_weights(name, weights, own_shape, instances, may_be_missing=False):
 
     Words in `own_shape` stand for lengths that are free.
     """
-    weights = np.array(weights, dtype=np.float64)
+    weights = read_floats(weights, name)
     n_instances = len(instances.tokens)
     is_shared = _fits(weights.shape, own_shape)
     is_each = instances.is_batch and _fits(weights.shape, (n_instances, *own_shape))

@@ -1,5 +1,7 @@
 """Parameters of `train_attention` that contradict each other are refused by name."""
 
+from skattn.theory._dynamics._solvers import NORMALISED
+
 
 def check_attention_options(parameterization, rank, attention_init, is_prompt):
     if parameterization == "W":
@@ -34,11 +36,18 @@ def check_head_options(head, head_activation, train_head, head_learning_rate_ini
         )
 
 
-def check_solver_options(solver, mirror_p, weight_decay, head_activation, train_head):
+def check_solver_options(
+    solver, mirror_p, eps, weight_decay, head_activation, train_head
+):
     if solver != "mirror" and mirror_p != 2.0:
         raise ValueError(
             f'mirror_p={mirror_p} has no meaning with solver="{solver}"; use "mirror", '
             "or leave mirror_p at 2."
+        )
+    if eps and solver not in NORMALISED:
+        raise ValueError(
+            f'eps={eps} has no meaning with solver="{solver}", whose steps are not '
+            f"normalised; use one of {', '.join(NORMALISED)}, or leave eps at 0."
         )
     if solver == "polyak" and (train_head or head_activation != "identity"):
         raise ValueError(

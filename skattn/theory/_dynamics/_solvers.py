@@ -1,6 +1,7 @@
 """Steps of the optimisers of the theory, each instance by itself."""
 
 import numpy as np
+from scipy.special import log_expit
 
 from skattn.theory._dynamics._scaled import per_matrix
 
@@ -39,12 +40,16 @@ class GradientDescent:
 
 
 class NormalizedGradientDescent(GradientDescent):
-    """Steps of length `rate` for each of the weights."""
+    """Steps of length `rate` for each of the weights, less where `eps` counts."""
+
+    def __init__(self, weights, rates, eps=0.0):
+        super().__init__(weights, rates)
+        self._eps = eps
 
     def _log_lengths(self, log_norms, log_excess):
         return {
-            name: np.full_like(log_norms[name], self._log_rates[name])
-            for name in log_norms
+            name: self._log_rates[name] + _log_share(log_norm, self._eps)
+            for name, log_norm in log_norms.items()
         }
 
 
@@ -72,11 +77,12 @@ class MirrorDescent:
 
     needs_excess = False
 
-    def __init__(self, weights, rates, power):
+    def __init__(self, weights, rates, power, eps=0.0):
         self.weights = weights
         self.has_run_away = np.zeros(len(next(iter(weights.values()))), dtype=bool)
         self._rates = rates
         self._power = power
+        self._eps = eps
         self._duals = {
             name: np.sign(array) * np.abs(array) ** (power - 1)
             for name, array in weights.items()
@@ -85,7 +91,9 @@ class MirrorDescent:
     def step(self, gradients, log_excess=None):
         conjugate = self._power / (self._power - 1)
         for name, gradient in gradients.items():
-            factor = self._rates[name] / _positive_norms(gradient, conjugate)
+            size = _positive_norms(gradient, conjugate)
+            share = np.exp(_log_share(np.log(size) + gradient.log_scale, self._eps))
+            factor = self._rates[name] * share / size
             self._duals[name] -= per_matrix(factor) * gradient.values
         self.weights = {
             name: _primal(dual, self._power) for name, dual in self._duals.items()
@@ -98,6 +106,13 @@ def _positive_norms(gradient, power=2.0):
     return np.where(norms > 0, norms, 1.0)
 
 
+def _log_share(log_norms, eps):
+    """Return the logarithm of ``norm / (norm + eps)``, of norms beyond all numbers."""
+    if eps == 0:
+        return np.zeros_like(log_norms)
+    return log_expit(log_norms - np.log(eps))
+
+
 def _primal(dual, power):
     exponent = 1 / (power - 1)
     peak = np.abs(dual).max(axis=(1, 2))
@@ -107,9 +122,17 @@ def _primal(dual, power):
     return np.sign(dual) * per_matrix(size) * shape
 
 
-#: By name, for all solvers that need nothing but the rates.
-DESCENTS = {
-    "gd": GradientDescent,
-    "ngd": NormalizedGradientDescent,
-    "polyak": PolyakGradientDescent,
-}
+SOLVERS = ("gd", "ngd", "polyak", "mirror")
+#: Those whose steps divide the gradient by its norm.
+NORMALISED = ("ngd", "mirror")
+
+
+def make_descent(solver, weights, rates, *, mirror_p, eps):
+    """Return the optimiser of this name; others have no use for its options."""
+    if solver == "mirror":
+        return MirrorDescent(weights, rates, mirror_p, eps)
+    if solver == "ngd":
+        return NormalizedGradientDescent(weights, rates, eps)
+    if solver == "polyak":
+        return PolyakGradientDescent(weights, rates)
+    return GradientDescent(weights, rates)

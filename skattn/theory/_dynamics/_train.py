@@ -22,7 +22,7 @@ from skattn.theory._dynamics._options import (
     check_head_options,
     check_solver_options,
 )
-from skattn.theory._dynamics._solvers import DESCENTS, MirrorDescent
+from skattn.theory._dynamics._solvers import SOLVERS, make_descent
 from skattn.theory._dynamics._trajectory import (
     AttentionTrajectory,
     Recorder,
@@ -44,8 +44,9 @@ _POSITIVE = Interval(Real, 0, None, closed="neither")
         "head_activation": [StrOptions({"identity", "relu"})],
         "train_head": ["boolean"],
         "loss": [StrOptions(set(LOSSES))],
-        "solver": [StrOptions({*DESCENTS, "mirror"})],
+        "solver": [StrOptions(set(SOLVERS))],
         "mirror_p": [Interval(Real, 1, None, closed="neither")],
+        "eps": [Interval(Real, 0, None, closed="left")],
         "learning_rate_init": [_POSITIVE, None],
         "head_learning_rate_init": [_POSITIVE, None],
         "weight_decay": [Interval(Real, 0, None, closed="left"), None],
@@ -69,6 +70,7 @@ def train_attention(
     loss="logistic",
     solver="ngd",
     mirror_p=2.0,
+    eps=0.0,
     learning_rate_init=None,
     head_learning_rate_init=None,
     weight_decay=None,
@@ -134,6 +136,12 @@ def train_attention(
 
     mirror_p : float, default=2.0
         The p > 1 of "mirror". With 2 it is "ngd".
+
+    eps : float, default=0.0
+        What is added to the norm of the gradient in the steps of "ngd" and "mirror",
+        ``learning_rate_init * grad / (|grad| + eps)``. The published code has 2.2e-16:
+        training comes to rest where the gradient falls below it. With 0 steps keep
+        their length for ever.
 
     learning_rate_init : float, default=None
         Step size, constant; the length of the step for "ngd", a factor of the step
@@ -231,7 +239,9 @@ def train_attention(
     instances = read_instances(X, y, query)
     check_attention_options(parameterization, rank, attention_init, instances.is_prompt)
     check_head_options(head, head_activation, train_head, head_learning_rate_init)
-    check_solver_options(solver, mirror_p, weight_decay, head_activation, train_head)
+    check_solver_options(
+        solver, mirror_p, eps, weight_decay, head_activation, train_head
+    )
     iterations = record_iterations(record, max_iter)
     directions = read_directions(directions, instances)
     rng = local_generator(random_state)
@@ -248,10 +258,9 @@ def train_attention(
         weights["head"], fixed_head = fixed_head, None
         rates["head"] = float(head_learning_rate_init or learning_rate_init)
 
-    if solver == "mirror":
-        descent = MirrorDescent(weights, rates, float(mirror_p))
-    else:
-        descent = DESCENTS[solver](weights, rates)
+    descent = make_descent(
+        solver, weights, rates, mirror_p=float(mirror_p), eps=float(eps)
+    )
     model = AttentionModel(instances, loss, head_activation, fixed_head)
     recorder = Recorder(iterations, directions, record_coef)
     # What overflows is found at the end, and named.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from skattn.theory._dynamics._model import attention_matrix
+from skattn.theory._reading import read_floats
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class AttentionTrajectory:
                 f"The {of} weights were not recorded: train with record_coef=True"
                 f"{'' if of == 'attention' else ' and train_head=True'}."
             )
-        direction = np.asarray(direction, dtype=np.float64)
+        direction = read_floats(direction, "direction")
         if direction.shape != recorded.shape[1:]:
             raise ValueError(
                 f"direction must have shape {recorded.shape[1:]}, got "
@@ -162,7 +163,10 @@ def record_iterations(record, max_iter):
         decades = 10 ** np.arange(1 + int(np.log10(max_iter)))
         wanted = np.outer(decades, [1, 2, 5]).ravel()
         return np.unique([0, *wanted[wanted < max_iter], max_iter])
-    wanted = np.asarray(record)
+    try:
+        wanted = np.asarray(record)
+    except ValueError:
+        wanted = np.asarray(None)
     if wanted.dtype.kind not in "iu" or wanted.ndim > 1 or wanted.size == 0:
         raise ValueError(
             'record must be "log", an interval or the iterations to record, as '
