@@ -36,8 +36,9 @@ class SoftmaxRegression(
 
         minimise 1/2 |softmax(A x) - b|^2 + 1/2 |diag(w) A x|^2,   alpha = w^2,
 
-    by Newton's method with the gradient and the Hessian in closed form. Tokens come in
-    one of two forms.
+    by Newton's method with the gradient and the Hessian in closed form. This is not the
+    multi-class logistic regression of the same name: the targets are weights of tokens,
+    not classes of samples. Tokens come in one of two forms.
 
     - X of shape (n_tokens, n_features) is one sequence, whose rows are its tokens. A
       prediction divides by the sum of exponentials of the *training* sequence: on the
@@ -313,6 +314,14 @@ class SoftmaxRegression(
         if recognise(X) != TABLE:
             return self._read_sequences(X, y, sample_weight)
         refuse_non_numeric_columns(X)
+        if (
+            isinstance(y, (list, tuple, np.ndarray))
+            and np.asarray(y).dtype.kind in "US"
+        ):
+            raise ValueError(
+                "y must hold numbers, the target weight of each token; got strings. "
+                "For class labels use AttentionClassifier."
+            )
         values, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         targets = np.asarray(targets, dtype=np.float64)
         self.input_kind_ = TABLE.kind

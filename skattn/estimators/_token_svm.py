@@ -445,7 +445,8 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
             "cycle": "The selection of tokens returned to an earlier one without "
             "settling; the round with the lowest training loss is kept.",
             "max_iter": f"The selection of tokens did not settle in max_iter="
-            f"{self.max_iter} rounds; the round with the lowest training loss is kept.",
+            f"{self.max_iter} rounds; the round with the lowest training loss is kept. "
+            "Increase max_iter to go on.",
             "infeasible": "The selection of tokens moved to one that has no hard "
             "margin; the last one that has is kept. Use a finite C.",
         }

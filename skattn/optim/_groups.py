@@ -1,5 +1,8 @@
 """What the optimisers of the theory have in common: parameter groups and norms."""
 
+import math
+from numbers import Real
+
 import torch
 from torch.optim import Optimizer
 
@@ -43,18 +46,26 @@ class GroupOptimizer(Optimizer):
         return loss
 
 
+def check_number(group, name, what="a number"):
+    """Refuse an option of a parameter group that is no number."""
+    value = group[name]
+    if not isinstance(value, Real | torch.Tensor):
+        raise TypeError(f"{name} must be {what}, got {value!r}.")
+
+
 def check_above(group, name, bound, what):
-    """Refuse an option of a parameter group that does not exceed a bound."""
-    if not group[name] > bound:
+    """Refuse an option of a parameter group at or below a bound, or infinite."""
+    check_number(group, name)
+    if not bound < group[name] < math.inf:
         raise ValueError(f"{name} must be {what}, got {group[name]!r}.")
 
 
 def check_weight_decay(group):
     """Refuse a negative weight decay of a parameter group."""
-    if not group["weight_decay"] >= 0.0:
-        raise ValueError(
-            f"weight_decay must be at least 0, got {group['weight_decay']!r}."
-        )
+    check_number(group, "weight_decay")
+    decay = group["weight_decay"]
+    if not 0.0 <= decay < math.inf:
+        raise ValueError(f"weight_decay must be finite and at least 0, got {decay!r}.")
 
 
 def check_norm(group):

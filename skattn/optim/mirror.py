@@ -7,6 +7,7 @@ import torch
 from skattn.optim._groups import (
     GroupOptimizer,
     check_above,
+    check_number,
     check_weight_decay,
     largest_entry,
     moving_parameters,
@@ -19,7 +20,7 @@ __all__ = ["MirrorDescent"]
 class MirrorDescent(GroupOptimizer):
     """Mirror descent with the potential ``|W|_p^p / p``.
 
-    The steps are those of gradient descent, on dual weights U [1]_:
+    The steps are those of gradient descent, on dual weights U [1]_::
 
         U -= lr * grad,   W = sign(U) |U|^(1 / (p - 1)),   entry by entry.
 
@@ -101,7 +102,8 @@ class MirrorDescent(GroupOptimizer):
             parameters, gradients = moving_parameters(group)
             if group["normalized"]:
                 gradients = unit_length(gradients, group["p"] / (group["p"] - 1.0))
-            if gradients:
+            # Through the mirror map and back, weights would change by rounding.
+            if any(gradient.any() for gradient in gradients):
                 self._move_group(group, parameters, gradients)
 
     def _move_group(self, group, parameters, gradients):
@@ -128,12 +130,13 @@ class MirrorDescent(GroupOptimizer):
 
     @staticmethod
     def _check_group(group):
+        check_number(group, "p")
         if not 1.0 < group["p"] < float("inf"):
             raise ValueError(
                 f"p must be above 1 and finite, got {group['p']!r}: at p = 1 the "
                 "potential has no mirror map. For sparse weights take p a little above."
             )
-        check_above(group, "lr", 0.0, "positive")
+        check_above(group, "lr", 0.0, "positive and finite")
         check_weight_decay(group)
 
 

@@ -7,6 +7,7 @@ from skattn.optim._groups import (
     blocks,
     check_above,
     check_norm,
+    check_number,
     check_weight_decay,
     moving_parameters,
     unit_length,
@@ -98,8 +99,9 @@ class NormalizedGD(GroupOptimizer):
 
     @staticmethod
     def _check_group(group):
-        check_above(group, "lr", 0.0, "positive")
+        check_above(group, "lr", 0.0, "positive and finite")
         check_weight_decay(group)
+        check_number(group, "momentum")
         if not 0.0 <= group["momentum"] < 1.0:
             raise ValueError(
                 f"momentum must be at least 0 and below 1, got {group['momentum']!r}."

@@ -11,6 +11,7 @@ from skattn.optim._groups import (
     blocks,
     check_above,
     check_norm,
+    check_number,
     evaluate,
     moving_parameters,
     scaled_norm,
@@ -112,7 +113,8 @@ class PolyakGD(GroupOptimizer):
         TypeError
             If there is no closure.
         ValueError
-            If the loss is below the known optimum by more than rounding.
+            If the closure returns more than one number, or the loss is below the known
+            optimum by more than rounding.
         FloatingPointError
             If the loss is not finite; or, with a known optimum and without `max_lr`, if
             the step has no finite length: the gradient has vanished, but the loss is
@@ -187,7 +189,7 @@ class PolyakGD(GroupOptimizer):
         """Take the step to a target below the loss, shortened until the loss falls."""
         if not parts:
             return
-        state = self.state[self.param_groups[0]["params"][0]]
+        state = self.state[self._first_parameter]
         level = state.get("level", 0.5 * abs(value) or parts[0].size)
         before = [part.parameter.clone() for part in parts]
         # A decrease below the rounding of the loss could not be seen.
@@ -198,8 +200,9 @@ class PolyakGD(GroupOptimizer):
             _move(parts, lengths)
             decrease = value - _as_number(evaluate(closure))
             if decrease >= 0.5 * promised:
-                # A level that max_lr keeps from having an effect need not grow.
-                if not any(map(_Part.is_limit, parts, lengths)):
+                # Where max_lr, or lr=0, keeps the level from having an effect, it would
+                # grow without end.
+                if promised > 0.0 and not any(map(_Part.is_limit, parts, lengths)):
                     level *= 1.5
                 break
             level *= 0.5
@@ -212,13 +215,16 @@ class PolyakGD(GroupOptimizer):
         state["level"] = max(level, smallest)
 
     def _check_group(self, group):
-        check_above(group, "lr", 0.0, "positive")
-        if group["optimum"] is not None and not math.isfinite(group["optimum"]):
-            raise ValueError(
-                f"optimum must be a finite number or None, got {group['optimum']!r}."
-            )
+        check_above(group, "lr", 0.0, "positive and finite")
+        if group["optimum"] is not None:
+            check_number(group, "optimum", "a finite number or None")
+            if not math.isfinite(group["optimum"]):
+                raise ValueError(
+                    "optimum must be a finite number or None, got "
+                    f"{group['optimum']!r}."
+                )
         if group["max_lr"] is not None:
-            check_above(group, "max_lr", 0.0, "positive or None")
+            check_above(group, "max_lr", 0.0, "positive and finite, or None")
         check_norm(group)
         if group["optimum"] != self.defaults["optimum"]:
             raise ValueError(
@@ -232,7 +238,11 @@ class PolyakGD(GroupOptimizer):
 
     @property
     def _dtype(self):
-        return self.param_groups[0]["params"][0].dtype
+        return self._first_parameter.dtype
+
+    @property
+    def _first_parameter(self):
+        return next(p for group in self.param_groups for p in group["params"])
 
 
 @dataclass(frozen=True)
@@ -250,7 +260,7 @@ class _Part:
 
     def length(self, excess):
         """Length of the step of the block that is to bring this decrease."""
-        length = self.group["lr"] * (excess / self.size)
+        length = float(self.group["lr"]) * (excess / self.size)
         if self.group["max_lr"] is None:
             return length
         return min(length, self._limit)
@@ -261,7 +271,7 @@ class _Part:
 
     @property
     def _limit(self):
-        return self.group["max_lr"] * self.size
+        return float(self.group["max_lr"]) * self.size
 
     def decrease(self, length):
         """Decrease that a step of this length promises to first order."""
@@ -274,4 +284,11 @@ def _move(parts, lengths):
 
 
 def _as_number(loss):
-    return float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss)
+    if isinstance(loss, torch.Tensor):
+        loss = loss.detach()
+        if loss.numel() != 1:
+            raise ValueError(
+                "The closure must return one number, the loss; got a tensor of shape "
+                f"{tuple(loss.shape)}. Take its mean, or its sum."
+            )
+    return float(loss)

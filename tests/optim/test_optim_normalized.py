@@ -86,7 +86,7 @@ def test_weight_decay_is_added_before_normalising():
 
 
 def test_negative_weight_decay_is_refused():
-    with pytest.raises(ValueError, match="weight_decay must be at least 0"):
+    with pytest.raises(ValueError, match="weight_decay must be finite and at least 0"):
         NormalizedGD([torch.nn.Parameter(torch.ones(1))], weight_decay=-1.0)
 
 

@@ -122,6 +122,11 @@ class TestRefusals:
         with pytest.raises(ValueError, match="optimum must be a finite number or None"):
             PolyakGD([parameter(1.0)], optimum=optimum)
 
+    def test_a_loss_of_several_numbers(self):
+        optimizer = PolyakGD([torch.nn.Parameter(torch.ones(2))])
+        with pytest.raises(ValueError, match=r"one number.*shape \(3,\)"):
+            optimizer.step(lambda: torch.ones(3))
+
     def test_an_optimum_of_one_group(self):
         groups = [{"params": [parameter(1.0)], "optimum": 1.0}]
         with pytest.raises(ValueError, match="not to a parameter group"):
@@ -247,3 +252,17 @@ class TestEstimatedOptimum:
             lambda w: 0.5 * (w**2).sum() + 7.0, (3.0, -2.0), 60, lr=lr
         )
         assert losses[-1] == pytest.approx(7.0, abs=1e-8)
+
+    def test_steps_of_length_zero_do_not_raise_the_level(self):
+        """As at the end of many schedules of the learning rate."""
+        weight = parameter(3.0, -4.0)
+        closure = Objective(lambda w: (w**2).sum(), weight)
+        optimizer = PolyakGD([weight], optimum=None)
+        optimizer.param_groups[0]["lr"] = 0.0
+        for _ in range(2000):
+            optimizer.step(closure)
+        assert_array_equal(weight.detach(), [3.0, -4.0])
+        optimizer.param_groups[0]["lr"] = 1.0
+        for _ in range(10):
+            optimizer.step(closure)
+        assert closure().item() < 1.0
