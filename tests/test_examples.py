@@ -31,6 +31,7 @@ def numbers(pattern, text):
 def test_every_script_is_tested_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "boolean_functions.py",
+        "explain_vowels.py",
         "from_gradient_descent_to_svm.py",
         "molecules.py",
         "vowels.py",
@@ -85,6 +86,21 @@ def test_vowels_are_told_apart_also_by_few_frames():
     assert len(shares) == 4
     assert sum(map(float, shares)) == pytest.approx(1, abs=0.02)
     assert len(re.search(r": \[(.*)\]", output)[1].split(",")) == 3
+
+
+def test_explanations_of_vowels_name_what_decides():
+    output = output_of("explain_vowels.py")
+    rows = numbers(r"^ +([01]\.\d) +(\S+) +(\S+) +(\S+)$", output)
+    assert [share for share, *_ in rows] == [tenth / 10 for tenth in range(11)]
+    accuracy = float(re.search(r"Accuracy (0\.\d{3}) on", output)[1])
+    assert rows[0][1:] == (accuracy,) * 3
+    # Deletion at random is survived longer at every share.
+    assert all(max(named) < at_random for _, at_random, *named in rows[1:])
+    areas = dict(re.findall(r"curves, by (\w+): (0\.\d{3})", output))
+    assert float(areas["contributions"]) > float(areas["weights"]) > 0.1
+    losses = numbers(r"(?:coefficient|frame) +\d+: (\S+) \+- (\S+)", output)
+    assert len(losses) == 6
+    assert all(mean > 3 * std for mean, std in losses)
 
 
 def test_training_approaches_the_svm_and_the_svm_is_where_it_leads():

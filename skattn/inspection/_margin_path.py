@@ -3,7 +3,13 @@
 import numpy as np
 from sklearn.utils import check_array
 
-from skattn.inspection._style import FAINT, axes_for, color, one_or_list
+from skattn.inspection._style import (
+    add_legend,
+    axes_for,
+    distinct_colors,
+    faintness,
+    one_or_list,
+)
 
 # From this ratio of the last iteration to the first on, a logarithmic axis shows more.
 _LOG_RATIO = 50
@@ -190,7 +196,7 @@ class MarginPathDisplay:
         Raises
         ------
         ValueError
-            If lengths differ, or there is no record.
+            If lengths differ, or there is no record or no direction.
 
         Examples
         --------
@@ -204,6 +210,8 @@ class MarginPathDisplay:
             iterations, ensure_2d=False, dtype=np.float64, input_name="iterations"
         )
         by_name = alignment if isinstance(alignment, dict) else {"": alignment}
+        if not by_name:
+            raise ValueError("alignment must have at least one entry; got {}.")
         return cls(
             alignment={
                 name: _curves(iterations, values, "alignment")
@@ -249,7 +257,8 @@ class MarginPathDisplay:
             raise ValueError(f"yscale must be 'linear' or 'log', got {yscale!r}.")
         ax = axes_for(self, ax)
         shown = _missing_to_one if yscale == "log" else np.asarray
-        colors = {name: color(number) for number, name in enumerate(self.alignment)}
+        names = list(self.alignment)
+        colors = dict(zip(names, distinct_colors(len(names)), strict=True))
         tops = self.top_weight or {}
         lines = _draw(
             ax, self.alignment, "alignment", colors, shown, linestyle="-", kw=line_kw
@@ -276,13 +285,24 @@ class MarginPathDisplay:
             xlabel="iteration",
             ylabel=", ".join(f"{prefix}{name}" for name in shown_names),
         )
-        ax.legend()
+        if len(tops) > 1 and tops.keys() <= colors.keys():
+            top_lines = [_gray_like(top_lines[0], "largest weight", top_weight_kw)]
+        add_legend(ax, [*lines, *top_lines])
         return self
+
+
+def _gray_like(line, label, kw):
+    """Return an entry for the legend that stands for lines of many colours."""
+    from matplotlib.lines import Line2D
+
+    style = {"color": "0.45", "linestyle": line.get_linestyle(), "label": label}
+    return Line2D([], [], **{**style, **(kw or {})})
 
 
 def _draw(ax, curves_of_name, what, colors, shown, *, linestyle, kw):
     """Draw the curves of each name and return their strong lines."""
     lines = []
+    alpha = faintness(sum(map(len, curves_of_name.values())))
     for name, curves in curves_of_name.items():
         style = {
             "color": colors.get(name, "0.45"),
@@ -292,11 +312,13 @@ def _draw(ax, curves_of_name, what, colors, shown, *, linestyle, kw):
         label = f"{what}, {name}" if name else what
         if len(curves) > 1:
             for curve in curves:
-                faint = {**style, "alpha": FAINT, "lw": 1, "label": None}
+                faint = {**style, "alpha": alpha, "lw": 1, "label": None}
                 ax.plot(curve[0], shown(curve[1]), **faint)
             label = f"{label} (median of {len(curves)})"
         median = _median(curves)
-        lines += ax.plot(median[0], shown(median[1]), **{"label": label, **style})
+        # The curves of the next name must not hide it.
+        strong = {"label": label, "zorder": 3, **style}
+        lines += ax.plot(median[0], shown(median[1]), **strong)
     return lines
 
 
@@ -328,7 +350,8 @@ def _names(fits):
     runs, _, heads = (len(set(parts)) for parts in zip(*fits, strict=True))
     fits_of_run, searches = {}, set()
     for (run, fit, _), rows in fits.items():
-        fits_of_run.setdefault(run, set()).add(fit)
+        of_run = fits_of_run.setdefault(run, {})
+        of_run.setdefault(fit, len(of_run))
         if np.isfinite(rows[0]["candidate"]):
             searches.add(run)
     names = []
@@ -342,7 +365,7 @@ def _names(fits):
         elif run in searches:
             parts.append("refit")
         elif len(fits_of_run[run]) > 1:
-            parts.append(f"fit {fit}")
+            parts.append(f"fit {fits_of_run[run][fit]}")
         if heads > 1:
             parts.append(f"head {head}")
         names.append(", ".join(parts))

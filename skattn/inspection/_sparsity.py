@@ -1,9 +1,15 @@
 """How few tokens have most of the attention."""
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from skattn.inspection._style import FAINT, axes_for, color, one_or_list
+from skattn.inspection._attention_step import AttentionStep
+from skattn.inspection._style import (
+    add_legend,
+    axes_for,
+    distinct_colors,
+    faintness,
+    one_or_list,
+)
 from skattn.theory import attention_sparsity
 
 _SHARES = np.linspace(0, 1, 201)
@@ -130,7 +136,8 @@ class SparsityDisplay:
         Parameters
         ----------
         estimator : fitted estimator of attention
-            Such as :class:`skattn.AttentionClassifier` or :class:`skattn.TokenSVM`.
+            Such as :class:`skattn.AttentionClassifier` or :class:`skattn.TokenSVM`; or
+            a pipeline or a search that ends with one.
 
         X : any form that :func:`skattn.check_tokens` reads
             The samples.
@@ -165,9 +172,8 @@ class SparsityDisplay:
         >>> display.ax_.get_xlabel()
         'tokens kept'
         """
-        check_is_fitted(estimator)
-        weights = estimator.attention_weights(X, query=query)
-        scores = estimator.token_scores(X, query=query)
+        step = AttentionStep.of(estimator, X, query)
+        weights, scores = step.call("attention_weights"), step.call("token_scores")
         # Absent tokens have weight 0 without being tokens that attention passes over.
         present = [
             sample[..., np.isfinite(score).reshape(-1, score.shape[-1])[0]]
@@ -220,23 +226,19 @@ class SparsityDisplay:
         ax = axes_for(self, ax)
         shown = _positive if yscale == "log" else np.asarray
         lines = []
-        for number, (name, samples) in enumerate(self.tail_mass.items()):
-            style = {"color": color(number)}
+        names = list(self.tail_mass)
+        alpha = faintness(sum(map(len, self.tail_mass.values())))
+        for name, color in zip(names, distinct_colors(len(names)), strict=True):
+            samples = self.tail_mass[name]
+            faint = {"color": color, "alpha": alpha, "lw": 0.8, **(sample_kw or {})}
             for mass in samples if len(samples) > 1 else []:
                 kept = np.arange(len(mass)) / (len(mass) - 1 if x == "share" else 1)
-                ax.plot(
-                    kept,
-                    shown(mass),
-                    **{**style, "alpha": FAINT, "lw": 0.8, **(sample_kw or {})},
-                )
+                ax.plot(kept, shown(mass), **faint)
             grid, median = _median(samples, x)
-            needed = grid[np.argmax(median <= self.eps)]
-            amount = f"{needed:.0%} of its" if x == "share" else f"{needed:g}"
-            tokens = "token" if x == "count" and needed == 1 else "tokens"
-            style["label"] = f"{name}: the median needs {amount} {tokens}"
-            lines += ax.plot(
-                grid, shown(median), **{"lw": 2.5, **style, **(line_kw or {})}
-            )
+            label = f"{name}: {self._what_the_median_needs(grid, median, x)}"
+            # The samples of the next name must not hide it.
+            strong = {"color": color, "lw": 2.5, "zorder": 3, "label": label}
+            lines += ax.plot(grid, shown(median), **{**strong, **(line_kw or {})})
         self.line_ = one_or_list(lines)
         self.level_ = ax.axhline(
             self.eps, color="0.45", linestyle=":", label=f"{self.eps:g} left out"
@@ -250,8 +252,14 @@ class SparsityDisplay:
             xlabel="tokens kept" if x == "count" else "share of the tokens kept",
             ylabel="weight left out",
         )
-        ax.legend()
+        add_legend(ax, [*lines, self.level_])
         return self
+
+    def _what_the_median_needs(self, grid, median, x):
+        needed = grid[np.argmax(median <= self.eps)]
+        if x == "share":
+            return f"the median needs {needed:.0%} of its tokens"
+        return f"the median needs {needed:g} token{'' if needed == 1 else 's'}"
 
 
 def _rows_of_heads(weights):

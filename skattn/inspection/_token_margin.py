@@ -2,9 +2,10 @@
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
+from skattn.inspection._attention_step import AttentionStep
 from skattn.inspection._style import axes_for, color
+from skattn.theory._reading import read_floats
 from skattn.tokens import check_tokens
 from skattn.tokens._selection import rows_at_positions
 
@@ -19,8 +20,8 @@ class TokenMarginDisplay:
     """Tokens with two features, and the prompt that selects one of each sample.
 
     As in the first figures of [1]_: the tokens of a few samples, the direction p of the
-    attention SVM, for each sample the line ``x'p = x_selected'p - 1``, which no other
-    token of that sample lies beyond, and the paths of prompts in training.
+    attention SVM, for each sample the line ``x'p = x_selected'p - margin``, which no
+    other token of that sample lies beyond, and the paths of prompts in training.
 
     It is recommended to use :meth:`from_tokens` or :meth:`from_estimator` to create a
     display. All parameters are stored as attributes.
@@ -38,6 +39,9 @@ class TokenMarginDisplay:
 
     paths : list of ndarray of shape (n_steps_i, 2), default=None
         Prompts on the way of training, one array a path.
+
+    margin : float or ndarray of shape (n_samples,), default=1.0
+        The margin of each sample.
 
     Attributes
     ----------
@@ -74,14 +78,15 @@ class TokenMarginDisplay:
     array([-0.099,  0.99 ])
     """
 
-    def __init__(self, *, tokens, selected, coef, paths=None):
+    def __init__(self, *, tokens, selected, coef, paths=None, margin=1.0):
         self.tokens = tokens
         self.selected = selected
         self.coef = coef
         self.paths = paths
+        self.margin = margin
 
     @classmethod
-    def from_tokens(cls, X, selected, *, coef=None, paths=None, ax=None):
+    def from_tokens(cls, X, selected, *, coef=None, paths=None, margin=1.0, ax=None):
         """Plot tokens and the SVM of a selection.
 
         Parameters
@@ -98,6 +103,9 @@ class TokenMarginDisplay:
         paths : array-like of shape (n_steps, 2) or (n_paths, n_steps, 2), or list of \
                 array-like of shape (n_steps_i, 2), default=None
             Prompts on the way of training.
+
+        margin : float or array-like of shape (n_samples,), default=1.0
+            The margin of each sample, as in `skattn.theory.attention_svm`.
 
         ax : matplotlib Axes, default=None
             As in :meth:`plot`.
@@ -117,15 +125,22 @@ class TokenMarginDisplay:
         _refuse_other_than_plane(tokens.n_features)
         rows = rows_at_positions(tokens, selected, name="selected")
         if coef is None:
-            coef = _svm_of(tokens, selected)
+            coef = _svm_of(tokens, selected, margin)
         coef = check_array(coef, ensure_2d=False, dtype=np.float64, input_name="coef")
         if coef.shape != (2,) or not coef.any():
             raise ValueError(f"coef must be a direction of shape (2,); got {coef}.")
+        margin = read_floats(margin, "margin")
+        if margin.shape not in ((), (len(tokens),)):
+            raise ValueError(
+                f"margin must be a number or have shape ({len(tokens)},), one a "
+                f"sample; got shape {margin.shape}."
+            )
         return cls(
             tokens=tokens.to_list(),
             selected=rows - tokens.offsets[:-1],
             coef=coef,
             paths=_read_paths(paths),
+            margin=margin,
         ).plot(ax=ax)
 
     @classmethod
@@ -139,8 +154,9 @@ class TokenMarginDisplay:
         Parameters
         ----------
         estimator : fitted estimator of attention with ``query="prompt"``
-            :class:`skattn.AttentionClassifier` or :class:`skattn.TokenSVM`; with a
-            hidden layer, tokens are shown behind it.
+            :class:`skattn.AttentionClassifier` or :class:`skattn.TokenSVM`, or a
+            pipeline or a search that ends with one. Tokens are shown as attention sees
+            them: behind the steps before it, and behind a hidden layer.
 
         X : any form that :func:`skattn.check_tokens` reads
             A few samples.
@@ -162,9 +178,9 @@ class TokenMarginDisplay:
         Raises
         ------
         ValueError
-            If attention sees other than two features, or has queries.
+            If attention sees other than two features, has queries, or is still zero.
         """
-        check_is_fitted(estimator)
+        estimator, X, _ = AttentionStep.of(estimator, X)
         if estimator.query != "prompt":
             raise ValueError(
                 "TokenMarginDisplay shows a prompt, which is one direction for all "
@@ -179,6 +195,11 @@ class TokenMarginDisplay:
             )
         view = estimator._view_attention(estimator._read(X, None).tokens)
         coef = view.coefs[head].astype(np.float64)
+        if not coef.any():
+            raise ValueError(
+                f"The prompt of this {type(estimator).__name__} is zero and has no "
+                "direction. Train it longer."
+            )
         tokens, chosen = view.tokens, view.chosen(head)
         if hasattr(tokens, "to_tokens"):
             tokens = tokens.to_tokens()
@@ -232,12 +253,13 @@ class TokenMarginDisplay:
             **{"color": "0.1", "lw": 2, "label": "direction p", **(line_kw or {})},
         )
         self.margin_lines_ = []
-        for number, (tokens, chosen) in enumerate(
-            zip(self.tokens, self.selected, strict=True)
+        margins = np.broadcast_to(self.margin, len(self.tokens))
+        for number, (tokens, chosen, margin) in enumerate(
+            zip(self.tokens, self.selected, margins, strict=True)
         ):
             self._plot_sample(ax, number, tokens, chosen, token_kw)
             # The foot of the margin line, on the ray of p.
-            foot = (tokens[chosen] @ unit - 1 / length) * unit
+            foot = (tokens[chosen] @ unit - margin / length) * unit
             self.margin_lines_.append(
                 ax.axline(
                     foot,
@@ -316,15 +338,15 @@ def _refuse_other_than_plane(n_features):
         raise ValueError(
             f"TokenMarginDisplay draws tokens with 2 features, but these have "
             f"{n_features}. Reduce them to 2, for example with "
-            "sklearn.decomposition.PCA(n_components=2) on the features of the tokens, "
-            "and fit again."
+            "sklearn.decomposition.PCA(n_components=2) on the tokens of all samples "
+            "laid end to end, as Tokens.values has them, and fit again."
         )
 
 
-def _svm_of(tokens, selected):
+def _svm_of(tokens, selected, margin):
     from skattn.theory import attention_svm
 
-    solution = attention_svm(tokens.with_query(None), selected)
+    solution = attention_svm(tokens.with_query(None), selected, margin=margin)
     if not np.isfinite(solution.coef).all():
         raise ValueError(
             "No prompt separates the selected tokens from the others of their samples. "
@@ -340,7 +362,7 @@ def _svm_of(tokens, selected):
 
 
 def _read_paths(paths):
-    if paths is None:
+    if paths is None or len(paths) == 0:
         return None
     if np.ndim(paths[0]) == 1:
         paths = [paths]

@@ -82,6 +82,27 @@ class TestFromMonitor:
         assert len(faint) == 2 * 2 * 2
         assert all(line.get_alpha() < 0.5 for line in faint)
 
+    def test_many_candidates_are_in_order_and_told_apart(self):
+        grid = {"learning_rate_init": np.linspace(0.05, 0.1, 11)}
+        search = GridSearchCV(gradient_descent(max_iter=3), grid, cv=2)
+        display = MarginPathDisplay.from_monitor(self.monitor(search))
+        assert labels(display.line_) == [
+            *(f"alignment, candidate {number} (median of 2)" for number in range(11)),
+            "alignment, refit",
+        ]
+        assert len({tuple(line.get_color()) for line in display.line_}) == 12
+        legend = display.ax_.get_legend()
+        display.figure_.canvas.draw()
+        assert legend.get_window_extent().x0 > display.ax_.get_window_extent().x1
+
+    def test_one_entry_of_the_legend_stands_for_all_largest_weights(self):
+        display = MarginPathDisplay.from_monitor(
+            self.monitor(gradient_descent(n_heads=2))
+        )
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert texts == ["alignment, head 0", "alignment, head 1", "largest weight"]
+        assert labels(display.top_weight_line_)[1] == "largest weight, head 1"
+
     def test_runs(self):
         monitor = ImplicitBiasMonitor(every=5)
         model = gradient_descent().set_callbacks(monitor)
@@ -106,7 +127,7 @@ class TestFromMonitor:
             MarginPathDisplay.from_monitor(self.monitor(model))
 
     def test_without_records(self):
-        with pytest.raises(ValueError, match="No logs to retrieve"):
+        with pytest.raises(ValueError, match="has recorded nothing yet"):
             MarginPathDisplay.from_monitor(ImplicitBiasMonitor())
 
 
@@ -221,6 +242,7 @@ def test_the_median_is_over_the_iterations_that_all_have():
         ({"iterations": [1, np.nan]}, "Input iterations contains NaN"),
         ({"iterations": []}, "minimum of 1 is required"),
         ({"alignment": ["high", "low"]}, "could not convert string"),
+        ({"alignment": {}}, "alignment must have at least one entry"),
     ],
 )
 def test_bad_arrays_are_named(parameters, message):

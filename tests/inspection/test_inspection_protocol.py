@@ -9,9 +9,27 @@ import numpy as np
 import pytest
 
 from skattn import inspection
-from skattn.inspection import MarginPathDisplay, SparsityDisplay, TokenMarginDisplay
+from skattn.inspection import (
+    AttentionMapDisplay,
+    FaithfulnessCurve,
+    FaithfulnessDisplay,
+    MarginPathDisplay,
+    SparsityDisplay,
+    TokenMarginDisplay,
+)
 
-DISPLAYS = {
+CURVE = FaithfulnessCurve(
+    deleted=np.array([0.0, 0.5]),
+    unit="share",
+    scores=np.array([0.9, 0.6]),
+    random_scores=np.array([[0.9, 0.8], [0.9, 0.7]]),
+    score_name="accuracy",
+)
+
+WITH_LINES = {
+    "FaithfulnessDisplay": lambda **options: FaithfulnessDisplay.from_curves(
+        CURVE, **options
+    ),
     "MarginPathDisplay": lambda **options: MarginPathDisplay.from_arrays(
         [1, 2], [0.1, 0.2], **options
     ),
@@ -23,9 +41,17 @@ DISPLAYS = {
     ),
 }
 
+DISPLAYS = {
+    "AttentionMapDisplay": lambda **options: AttentionMapDisplay.from_weights(
+        [[0.5, 0.5]], **options
+    ),
+    **WITH_LINES,
+}
+
 
 def test_all_displays_are_here():
-    assert sorted(inspection.__all__) == sorted(DISPLAYS)
+    displays = [name for name in inspection.__all__ if name.endswith("Display")]
+    assert sorted(displays) == sorted(DISPLAYS)
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
@@ -35,10 +61,8 @@ class TestProtocol:
         assert type(display).__name__ == name
         assert display.ax_.figure is display.figure_
         assert pyplot.get_fignums()
-        assert display.line_.axes is display.ax_
         assert display.ax_.get_xlabel()
         assert display.ax_.get_ylabel()
-        assert display.ax_.get_legend() is not None
 
     def test_plots_on_given_axes(self, pyplot, name):
         _, (left, right) = pyplot.subplots(1, 2)
@@ -54,7 +78,20 @@ class TestProtocol:
         assert display.ax_ is not first
         assert len(display.ax_.lines) == len(first.lines)
 
-    def test_line_keywords_win(self, pyplot, name):
+    def test_can_be_drawn(self, pyplot, name, tmp_path):
+        path = tmp_path / "display.png"
+        DISPLAYS[name]().figure_.savefig(path)
+        assert path.stat().st_size > 5000
+
+
+@pytest.mark.parametrize("name", WITH_LINES)
+class TestLines:
+    def test_are_on_the_axes_and_in_a_legend(self, pyplot, name):
+        display = DISPLAYS[name]()
+        assert display.line_.axes is display.ax_
+        assert display.ax_.get_legend() is not None
+
+    def test_keywords_win(self, pyplot, name):
         display = DISPLAYS[name]().plot(
             line_kw={"color": "red", "linestyle": ":", "label": "mine"}
         )
@@ -62,11 +99,6 @@ class TestProtocol:
         assert display.line_.get_linestyle() == ":"
         texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
         assert "mine" in texts
-
-    def test_can_be_drawn(self, pyplot, name, tmp_path):
-        path = tmp_path / "display.png"
-        DISPLAYS[name]().figure_.savefig(path)
-        assert path.stat().st_size > 5000
 
 
 def test_without_matplotlib_the_error_says_what_to_install():

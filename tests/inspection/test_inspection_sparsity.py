@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
-from skattn import AttentionClassifier, TokenSVM
+from skattn import AttentionClassifier, TokenScaler, TokenSVM
 from skattn.datasets import make_token_selection
 from skattn.inspection import SparsityDisplay
 from skattn.theory import attention_sparsity
@@ -40,6 +42,21 @@ def test_the_legend_says_what_the_median_sample_needs(eps):
         f"all samples: the median needs {np.median(needed):g} {tokens}"
     )
     assert_allclose(display.level_.get_ydata(), eps)
+
+
+def test_medians_are_above_all_samples():
+    display = SparsityDisplay.from_weights(WEIGHTS)
+    medians = {line.get_zorder() for line in display.line_}
+    others = {line.get_zorder() for line in display.ax_.lines} - medians
+    assert min(medians) > max(others)
+
+
+def test_many_samples_are_fainter():
+    def alpha(weights):
+        return SparsityDisplay.from_weights(weights).ax_.lines[0].get_alpha()
+
+    assert alpha(np.tile(WEIGHTS, (10, 1, 1))) < alpha(WEIGHTS)
+    assert alpha(np.tile(WEIGHTS, (60, 1, 1))) > 0.03
 
 
 def test_heads_have_curves_of_their_own():
@@ -93,6 +110,18 @@ class TestFromEstimator:
         for name, curves in expected.tail_mass.items():
             for curve, other in zip(curves, display.tail_mass[name], strict=True):
                 assert_allclose(curve, other)
+
+    def test_pipelines_and_searches(self):
+        X, y, _ = make_token_selection(20, 4, 3, random_state=0)
+        pipeline = make_pipeline(TokenScaler(), TokenSVM(mapping="softmax"))
+        search = GridSearchCV(pipeline, {"tokensvm__C": [1.0]}, cv=2).fit(X, y)
+        display = SparsityDisplay.from_estimator(search, X)
+        scaled = search.best_estimator_[0].transform(X)
+        model = search.best_estimator_[-1]
+        expected = SparsityDisplay.from_estimator(model, scaled)
+        assert_array_equal(display.line_.get_ydata(), expected.line_.get_ydata())
+        with pytest.raises(TypeError, match="has no attention_weights"):
+            SparsityDisplay.from_estimator(TokenScaler().fit(X), X)
 
     def test_absent_tokens_do_not_count(self):
         X, y, _ = make_token_selection(20, 4, 3, random_state=0)

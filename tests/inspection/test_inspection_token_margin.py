@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
 
-from skattn import AttentionClassifier, Tokens, TokenSVM
+from skattn import AttentionClassifier, Tokens, TokenScaler, TokenSVM
 from skattn.datasets import make_token_selection
 from skattn.inspection import TokenMarginDisplay
 from skattn.theory import alignment, attention_svm
@@ -95,6 +96,11 @@ class TestFromTokens:
         texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
         assert texts == ["direction p", "a sample each", "margin"]
 
+    def test_no_paths_are_none(self):
+        display = TokenMarginDisplay.from_tokens(SAMPLES, SELECTED, paths=[])
+        assert display.paths is None
+        assert display.path_lines_ == []
+
     @pytest.mark.parametrize(
         ("samples", "parameters", "message"),
         [
@@ -160,6 +166,19 @@ class TestFromEstimator:
         assert alignment(display.coef, model.attention_coef_) == pytest.approx(1)
         assert len(display.path_lines_) == 1
 
+    def test_pipelines(self):
+        pipeline = make_pipeline(TokenScaler(), TokenSVM()).fit(10 * self.X, self.y)
+        display = TokenMarginDisplay.from_estimator(pipeline, 10 * self.X[:3])
+        scaled = pipeline[0].transform(10 * self.X[:3])
+        expected = TokenMarginDisplay.from_estimator(pipeline[-1], scaled)
+        assert_allclose(display.coef, expected.coef)
+        assert_allclose(display.tokens[0], scaled[0])
+
+    def test_a_prompt_that_is_still_zero(self):
+        model = AttentionClassifier(max_iter=1, tol=0).fit(self.X, self.y)
+        with pytest.raises(ValueError, match=r"prompt .* is zero"):
+            TokenMarginDisplay.from_estimator(model, self.X[:3])
+
     def test_a_table_of_one_column(self):
         table = self.X[:, 0, :1]
         model = TokenSVM().fit(table, self.y)
@@ -177,3 +196,12 @@ class TestFromEstimator:
             TokenMarginDisplay.from_estimator(model, self.X)
         with pytest.raises(ValueError, match="not fitted"):
             TokenMarginDisplay.from_estimator(TokenSVM(), self.X)
+
+
+def test_a_sample_that_asks_for_no_margin_has_its_line_through_the_selected_token():
+    X = [[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [0.5, 1.5]]]
+    display = TokenMarginDisplay.from_tokens(X, [1, 1], coef=[1.0, 0.0], margin=[1, 0])
+    feet = [line.get_xy1()[0] for line in display.margin_lines_]
+    assert_allclose(feet, [0.0, 0.5])
+    with pytest.raises(ValueError, match=r"margin must be a number or have shape \(2,"):
+        TokenMarginDisplay.from_tokens(X, [1, 1], margin=[1, 0, 1])
