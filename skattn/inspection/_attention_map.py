@@ -18,7 +18,12 @@ from skattn.inspection._shades import ABSENT, colormap
 from skattn.inspection._style import COLORS, add_legend, axes_for, distinct_colors
 from skattn.inspection._words import draw_words, words_as_html
 
-_KINDS = ("map", "text", "series")
+_KEYWORDS = {
+    "map": ("image_kw",),
+    "text": ("text_kw",),
+    "series": ("image_kw", "line_kw"),
+}
+_KINDS = tuple(_KEYWORDS)
 _SCALES = ("all", "sample")
 # More labels beside a map than these would overlap.
 _MOST_LABELS = 40
@@ -424,13 +429,18 @@ class AttentionMapDisplay:
         Raises
         ------
         ValueError
-            If `kind` or `scale` is unknown, or there are no words or series to plot.
+            If `kind` or `scale` is unknown, keywords are for another kind, or there are
+            no words or series to plot.
 
         ImportError
             If matplotlib is not installed.
         """
         _check_choice("kind", kind, _KINDS)
         _check_choice("scale", scale, _SCALES)
+        keywords = {"image_kw": image_kw, "text_kw": text_kw, "line_kw": line_kw}
+        for name, value in keywords.items():
+            if value is not None and name not in _KEYWORDS[kind]:
+                raise ValueError(f"{name} has no meaning for kind={kind!r}.")
         check_matplotlib_support(f"{type(self).__name__}.plot")
         self.image_ = self.texts_ = self.lines_ = self.shades_ = self.colorbar_ = None
         if kind == "map":
@@ -444,7 +454,8 @@ class AttentionMapDisplay:
     def to_html(self, *, scale="all"):
         """Return the words of each sample on coloured grounds, as HTML.
 
-        Needs no matplotlib. The value of a word is shown when the pointer is on it.
+        The value of a word is shown when the pointer is on it. This needs no
+        matplotlib, if the display was made by its constructor.
 
         Parameters
         ----------

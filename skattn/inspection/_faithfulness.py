@@ -326,10 +326,11 @@ def _read_order(order, step, tokens, head):
     importance = np.concatenate(
         [row[present] for row, present in zip(rows, positions, strict=True)]
     )
-    if np.isnan(importance).any():
-        row = int(np.flatnonzero(np.isnan(importance))[0])
+    finite = np.isfinite(importance)
+    if not finite.all():
+        row = int(np.argmin(finite))
         raise ValueError(
-            f"order is NaN at token {tokens.positions[row]} of sample "
+            f"order is NaN or infinite at token {tokens.positions[row]} of sample "
             f"{owners(tokens)[row]}, which is not absent."
         )
     return importance

@@ -478,6 +478,15 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"words\[0\] is a string"):
             AttentionMapDisplay.from_weights([[0.5, 0.5]], words=["ab"], kind="text")
 
+    @pytest.mark.parametrize(
+        ("kind", "keywords"),
+        [("map", "text_kw"), ("text", "image_kw"), ("series", "text_kw")],
+    )
+    def test_keywords_of_another_kind(self, model, kind, keywords):
+        display = AttentionMapDisplay.from_estimator(model, X, words=WORDS, series=X)
+        with pytest.raises(ValueError, match=f"{keywords} has no meaning for kind="):
+            display.plot(kind=kind, **{keywords: {}})
+
     def test_no_series(self):
         with pytest.raises(ValueError, match="pass series="):
             AttentionMapDisplay.from_weights([[1.0]], kind="series")

@@ -331,7 +331,10 @@ class TestErrors:
             ({"order": 3}, "order must be 'weights'"),
             ({"order": [[1.0]]}, "order has 1 samples"),
             ({"order": [np.ones(30)] * 80}, r"order\[0\] has shape \(30,\)"),
-            ({"order": [x[:, 0] * np.nan for x in X_TEST]}, "order is NaN at token 0"),
+            (
+                {"order": [x[:, 0] * np.nan for x in X_TEST]},
+                "order is NaN or infinite at token 0",
+            ),
             ({"order": "contributions", "head": 0}, "head chooses among weights"),
             ({"head": 1}, "head must be at least 0 and below n_heads=1"),
             ({"n_repeats": 0}, "The 'n_repeats' parameter of faithfulness"),
