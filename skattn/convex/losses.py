@@ -1,0 +1,223 @@
+"""The losses of outputs, with an intercept that is always at its optimum."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+
+#: Newton steps towards the best intercept; a handful is enough unless a class has no
+#: sample, whose intercept goes to minus infinity.
+NEWTON_STEPS = 100
+
+#: Sum of the residuals of an output at which its intercept is at the optimum.
+FLAT = 1e-15
+
+#: Expected decrease, as a share of the loss, that its values cannot show.
+ROUNDING = 4 * np.finfo(float).eps
+
+HALVINGS = 30
+
+
+class Loss(ABC):
+    """A convex loss of outputs, averaged with weights that sum to 1.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_samples, m)
+
+    weight : ndarray of shape (n_samples,)
+        Sums to 1.
+
+    Attributes
+    ----------
+    n_outputs : int
+
+    curvature : float
+        Largest eigenvalue of the Hessian of one sample's loss, anywhere.
+    """
+
+    curvature = 1.0
+
+    def __init__(self, targets, weight):
+        self.targets = targets
+        self.weight = weight
+
+    @property
+    def n_outputs(self):
+        """Number of outputs."""
+        return self.targets.shape[1]
+
+    @abstractmethod
+    def value(self, outputs):
+        """Return the averaged loss of outputs of shape (n_samples, n_outputs)."""
+
+    @abstractmethod
+    def residuals(self, outputs):
+        """Return the gradient of :meth:`value`, of the shape of `outputs`."""
+
+    @abstractmethod
+    def intercept_hessian(self, outputs):
+        """Return the Hessian in the intercept, (n_outputs, n_outputs)."""
+
+    def best_intercept(self, outputs, start):
+        """Return the intercept that minimises the loss of ``outputs + intercept``.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (n_samples, n_outputs)
+
+        start : ndarray of shape (n_outputs,)
+            Newton's method starts here, or from 0 where that is better.
+
+        Returns
+        -------
+        intercept : ndarray of shape (n_outputs,)
+        """
+        intercept = start
+        value = self.value(outputs + intercept)
+        if start.any() and self.value(outputs) < value:
+            intercept, value = np.zeros_like(start), self.value(outputs)
+        for _ in range(NEWTON_STEPS):
+            shifted = outputs + intercept
+            slope = self.residuals(shifted).sum(axis=0)
+            if np.abs(slope).max() <= FLAT:
+                break
+            hessian = self.intercept_hessian(shifted)
+            step = -np.linalg.lstsq(hessian, slope, rcond=1e-13)[0]
+            if -slope @ step <= ROUNDING * abs(value):
+                # Values no longer tell steps apart, and this one is as good as any.
+                return intercept + step
+            intercept, value = self._shorten(outputs, intercept, value, step)
+        return intercept
+
+    def _shorten(self, outputs, intercept, value, step):
+        for _ in range(HALVINGS):
+            trial = intercept + step
+            trial_value = self.value(outputs + trial)
+            if trial_value < value:
+                return trial, trial_value
+            step = step / 2
+        return intercept, value
+
+
+class Logistic(Loss):
+    """``log(1 + exp(-t f))`` for t of -1 and 1; one output."""
+
+    curvature = 0.25
+
+    def value(self, outputs):
+        """Return the averaged loss."""
+        margins = self.targets * outputs
+        return float(self.weight @ np.logaddexp(0, -margins)[:, 0])
+
+    def residuals(self, outputs):
+        """Return the gradient."""
+        margins = self.targets * outputs
+        return -self.weight[:, None] * self.targets * expit(-margins)
+
+    def intercept_hessian(self, outputs):
+        """Return the Hessian in the intercept."""
+        curvature = expit(outputs) * expit(-outputs)
+        return (self.weight @ curvature)[:, None]
+
+
+class Multinomial(Loss):
+    """``log(sum of exp(f)) - f_y``; one output a class, targets are indicators."""
+
+    curvature = 0.5
+
+    def value(self, outputs):
+        """Return the averaged loss."""
+        return float(
+            -self.weight @ (self.targets * log_softmax(outputs, axis=1)).sum(1)
+        )
+
+    def residuals(self, outputs):
+        """Return the gradient."""
+        return self.weight[:, None] * (softmax(outputs, axis=1) - self.targets)
+
+    def intercept_hessian(self, outputs):
+        """Return the Hessian in the intercept."""
+        shares = softmax(outputs, axis=1)
+        weighted = self.weight[:, None] * shares
+        return np.diag(weighted.sum(axis=0)) - weighted.T @ shares
+
+
+class Squared(Loss):
+    """``1/2 |f - y|^2``, the outputs added up."""
+
+    def value(self, outputs):
+        """Return the averaged loss."""
+        return float(0.5 * self.weight @ ((outputs - self.targets) ** 2).sum(axis=1))
+
+    def residuals(self, outputs):
+        """Return the gradient."""
+        return self.weight[:, None] * (outputs - self.targets)
+
+    def intercept_hessian(self, outputs):
+        """Return the Hessian in the intercept."""
+        return np.eye(outputs.shape[1])
+
+    def best_intercept(self, outputs, start):
+        """Return the intercept that minimises the loss, in closed form."""
+        return self.weight @ (self.targets - outputs)
+
+
+#: Losses by name.
+LOSSES = {"logistic": Logistic, "multinomial": Multinomial, "squared": Squared}
+
+
+def read_targets(targets, loss, n_samples, n_outputs=None):
+    """Check targets and give them the form that the loss works with.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+
+    loss : {"logistic", "multinomial", "squared"}
+
+    n_samples : int
+
+    n_outputs : int, default=None
+        Classes of the multinomial loss, where some have no sample.
+
+    Returns
+    -------
+    targets : ndarray of shape (n_samples, m)
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown, or the targets are not made for it.
+    """
+    if loss not in LOSSES:
+        raise ValueError(f"loss must be one of {list(LOSSES)}, got {loss!r}.")
+    targets = np.asarray(targets)
+    allowed = (1, 2) if loss == "squared" else (1,)
+    if targets.ndim not in allowed or len(targets) != n_samples:
+        raise ValueError(
+            f"targets must have shape ({n_samples},)"
+            + (f" or ({n_samples}, n_outputs)" if loss == "squared" else "")
+            + f" for loss={loss!r}, got shape {targets.shape}."
+        )
+    if n_outputs is not None and loss != "multinomial":
+        raise ValueError(f"n_outputs is for loss='multinomial', got loss={loss!r}.")
+    if not np.isfinite(targets.astype(np.float64)).all():
+        raise ValueError("targets must be finite, got NaN or infinity.")
+    if loss == "squared":
+        return targets.astype(np.float64).reshape(n_samples, -1)
+    if loss == "logistic":
+        if not np.isin(targets, (0, 1)).all():
+            raise ValueError("targets must be 0 or 1 for loss='logistic'.")
+        return np.where(targets == 1, 1.0, -1.0)[:, None]
+    if targets.dtype.kind not in "iu" or targets.min() < 0:
+        raise ValueError(
+            "targets must be integers from 0 for loss='multinomial', one a class."
+        )
+    n_classes = int(targets.max()) + 1 if n_outputs is None else n_outputs
+    if targets.max() >= n_classes:
+        raise ValueError(
+            f"targets must be below n_outputs={n_outputs} for loss='multinomial', got "
+            f"{targets.max()}."
+        )
+    return (targets[:, None] == np.arange(n_classes)).astype(np.float64)
