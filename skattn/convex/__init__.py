@@ -4,9 +4,9 @@ This package knows neither scikit-learn nor torch, and loads cvxpy only when it 
 asked for.
 """
 
-from skattn.convex.blocks import BLOCKS, make_gates
+from skattn.convex.blocks import BLOCKS, make_features, make_gates
 from skattn.convex.certificate import Certificate, certify, relative_gap
-from skattn.convex.features import ConvexFeatures, make_features
+from skattn.convex.features import ConvexFeatures
 from skattn.convex.gates import Gates
 from skattn.convex.memory import estimate_memory
 from skattn.convex.path import beta_path, convex_path

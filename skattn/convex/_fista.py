@@ -14,9 +14,6 @@ CHECK_EVERY = 10
 #: A step that is too long is halved; each iteration tries one a little longer.
 GROWTH = 1.1
 
-#: Share of the loss that is rounding when two of its values are compared.
-ROUNDING = 8 * np.finfo(float).eps
-
 POWER_ITERATIONS = 8
 
 
@@ -83,7 +80,6 @@ class _Point(NamedTuple):
     coef: np.ndarray
     outputs: np.ndarray
     intercept: np.ndarray
-    loss: float
     nuclear_norm: float
 
 
@@ -91,8 +87,7 @@ def _point(problem, coef, intercept, nuclear_norm, outputs=None):
     if outputs is None:
         outputs = problem.features.predict(coef)
     intercept = problem.loss.best_intercept(outputs, intercept)
-    loss = problem.loss.value(outputs + intercept)
-    return _Point(coef, outputs, intercept, loss, nuclear_norm)
+    return _Point(coef, outputs, intercept, nuclear_norm)
 
 
 def _extrapolate(problem, current, previous, share):
@@ -113,12 +108,9 @@ def _step(problem, point, inverse_step):
         )
         trial = _point(problem, coef, point.intercept, nuclear_norm)
         moved = coef - point.coef
-        bound = (
-            point.loss
-            + float(np.vdot(gradient, moved))
-            + inverse_step / 2 * float(np.vdot(moved, moved))
-        )
-        if trial.loss <= bound + ROUNDING * abs(point.loss):
+        start = point.outputs + point.intercept
+        rise = problem.loss.divergence(start, trial.outputs + trial.intercept - start)
+        if rise <= inverse_step / 2 * float(np.vdot(moved, moved)):
             return trial, inverse_step
         inverse_step *= 2
 

@@ -49,7 +49,7 @@ class FnoGates(Gates):
         return scores >= -ROUNDING * largest[:, None]
 
     def features(self, batch):
-        """Return the features, of shape (m, n_gates, s * d / B, 1)."""
+        """Return the features, of shape (m, n_gates * s * d / B)."""
         n_samples, length, _ = batch.shape
         features = np.empty((n_samples, self.n_gates, length, self.width))
         spectrum = fft.rfft(batch, axis=1)
@@ -57,7 +57,7 @@ class FnoGates(Gates):
             masks = fft.rfft(self.masks(batch, gate) / length, axis=1)
             products = masks[..., None] * self._own(spectrum, gate).conj()
             features[:, gate] = fft.irfft(products, n=length, axis=1)
-        return features.reshape(n_samples, self.n_gates, -1, 1)
+        return features.reshape(n_samples, -1)
 
     def token_outputs(self, batch, coef):
         """Return the output at each position, divided by their number."""

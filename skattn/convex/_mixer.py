@@ -32,7 +32,7 @@ class MixerGates(Gates):
         return self.vectors[gate] @ batch >= 0
 
     def features(self, batch):
-        """Return the features, of shape (m, n_gates, s * s, d)."""
+        """Return the features, of shape (m, n_gates * s * s * d)."""
         n_samples, length, d = batch.shape
         features = np.empty((n_samples, self.n_gates, length, length, d))
         for gate in range(self.n_gates):
@@ -42,11 +42,11 @@ class MixerGates(Gates):
                 self.masks(batch, gate)[:, None] / length,
                 out=features[:, gate],
             )
-        return features.reshape(n_samples, self.n_gates, length**2, d)
+        return features.reshape(n_samples, -1)
 
     def token_outputs(self, batch, coef):
         """Return the output at each position, divided by their number."""
-        n_samples, length, d = batch.shape
+        _, length, d = batch.shape
         outputs = 0.0
         for gate in range(self.n_gates):
             weights = coef[gate].reshape(length, length, d, -1)

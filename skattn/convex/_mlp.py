@@ -32,9 +32,9 @@ class MlpGates(Gates):
         return batch @ self.vectors[gate] >= 0
 
     def features(self, batch):
-        """Return the mean of each gate's tokens, of shape (m, n_gates, d, 1)."""
+        """Return the mean of each gate's tokens, of shape (m, n_gates * d)."""
         opened = self._opened(batch) / batch.shape[1]
-        return (opened @ batch)[..., None]
+        return (opened @ batch).reshape(len(batch), -1)
 
     def token_outputs(self, batch, coef):
         """Return the output at each token, divided by the number of tokens."""

@@ -48,16 +48,43 @@ class SelfAttentionGates(Gates):
             scores = batch @ self.vectors[gate] @ batch.transpose(0, 2, 1)
         return scores >= 0
 
+    @property
+    def n_numbers(self):
+        """Numbers that the features of one sample are: no pair of features twice."""
+        return self.n_gates * self.n_features * len(self._pairs[0])
+
     def features(self, batch):
-        """Return the features, of shape (m, n_gates, d * d, d)."""
+        """Return the features: of each gate, feature of the first token and pair."""
         n_samples, _, d = batch.shape
-        squares = self._squares(batch)
-        features = np.empty((n_samples, self.n_gates, d, d, d))
+        first, second = self._pairs
+        squares = batch[..., first] * batch[..., second]
+        features = np.empty((n_samples, self.n_gates, d, len(first)))
         for gate in range(self.n_gates):
-            seen_by = self.seen_by(batch, gate)
-            cubes = seen_by.transpose(0, 2, 1) @ squares
-            features[:, gate] = cubes.reshape(n_samples, d, d, d).transpose(0, 2, 1, 3)
-        return features.reshape(n_samples, self.n_gates, d * d, d)
+            np.matmul(
+                self.seen_by(batch, gate).transpose(0, 2, 1),
+                squares,
+                out=features[:, gate],
+            )
+        return features.reshape(n_samples, -1)
+
+    def pack(self, coef):
+        """Return the weights of the features, those of a pair added up."""
+        cubes = self._cubes(coef)
+        first, second = self._pairs
+        weights = cubes[:, first, :, second] + cubes[:, second, :, first]
+        weights[first == second] /= 2
+        # Pairs come first.
+        return weights.transpose(1, 2, 0, 3).reshape(self.n_numbers, -1)
+
+    def unpack(self, weights):
+        """Return the adjoint of :meth:`pack`."""
+        d, n_outputs = self.n_features, weights.shape[1]
+        first, second = self._pairs
+        place = np.empty((d, d), dtype=np.intp)
+        place[first, second] = place[second, first] = np.arange(len(first))
+        by_pair = weights.reshape(self.n_gates, d, len(first), n_outputs)
+        cubes = by_pair[:, np.arange(d)[:, None], place[:, None, :]]
+        return cubes.reshape(self.coef_shape(n_outputs))
 
     def seen_by(self, batch, gate):
         """Return for each token the sum of those that see it, divided by T."""
@@ -72,7 +99,7 @@ class SelfAttentionGates(Gates):
             masks = self.masks(batch, gate).astype(np.float64)
             seen = (masks @ squares).reshape(-1, d * d)
             # From rows (k, a) and columns (l, output) to rows (k, l).
-            blocks = coef[gate].reshape(d, d, d, -1).transpose(0, 2, 1, 3)
+            blocks = self._cubes(coef)[gate].transpose(0, 2, 1, 3)
             products = (seen @ blocks.reshape(d * d, -1)).reshape(
                 -1, d, blocks.shape[3]
             )
@@ -96,6 +123,14 @@ class SelfAttentionGates(Gates):
             return -vectors
         left, right = vectors
         return np.stack([-left, right])
+
+    @property
+    def _pairs(self):
+        return np.triu_indices(self.n_features)
+
+    def _cubes(self, coef):
+        d = self.n_features
+        return coef.reshape(self.n_gates, d, d, d, -1)
 
     @staticmethod
     def _squares(batch):

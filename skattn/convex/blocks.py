@@ -1,13 +1,19 @@
-"""The blocks by name, and how their gates are drawn."""
+"""The blocks by name: how their gates are drawn, and the features they make."""
 
 from numbers import Integral
 
 import numpy as np
 
+from skattn.convex._attention_features import (
+    GatedAttentionFeatures,
+    LinearAttentionFeatures,
+)
 from skattn.convex._fno import FnoGates
 from skattn.convex._mixer import MixerGates
 from skattn.convex._mlp import MlpGates
+from skattn.convex._samples import Samples
 from skattn.convex._self_attention import SelfAttentionGates
+from skattn.convex.features import ConvexFeatures
 from skattn.convex.gates import check_lengths, read_samples
 from skattn.convex.memory import check_width
 
@@ -22,6 +28,12 @@ BLOCKS = {
 ACTIVATIONS = ("linear", "gated_relu")
 
 GATE_RANKS = ("rank_one", "full")
+
+#: The features of each kind of gates that has its own.
+FEATURES = {
+    ("self_attention", "linear"): LinearAttentionFeatures,
+    ("self_attention", "gated_relu"): GatedAttentionFeatures,
+}
 
 #: Why a block is not offered with a linear activation and mean pooling.
 COLLAPSES = {
@@ -150,6 +162,46 @@ def make_gates(
         **shape,
     )
     return drawn.kept_on(samples)
+
+
+def make_features(gates, tokens):
+    """Return the features that a block with its gates makes of tokens.
+
+    Parameters
+    ----------
+    gates : Gates
+        As returned by :func:`make_gates`, perhaps for other samples.
+
+    tokens : ndarray of shape (n, T, d), sequence of ndarray of shape (T_i, d), or \
+            object with `values` and `offsets`
+        The samples.
+
+    Returns
+    -------
+    features : ConvexFeatures
+        Nothing is computed yet.
+
+    Raises
+    ------
+    ValueError
+        If the tokens do not fit the gates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skattn.convex import make_features, make_gates
+    >>> tokens = np.array([[[1.0, 2.0], [3.0, 4.0]]])
+    >>> gates = make_gates("self_attention", "linear", tokens)
+    >>> features = make_features(gates, tokens)
+    >>> features.coef_shape(n_outputs=1)
+    (1, 4, 2)
+    >>> features.predict(np.ones((1, 4, 2)))
+    array([[290.]])
+    """
+    samples = Samples.read(tokens)
+    gates.check_samples(samples)
+    kind = FEATURES.get((gates.block, gates.activation), ConvexFeatures)
+    return kind(gates, samples)
 
 
 def _read_gate_rank(gate_rank, block, activation):

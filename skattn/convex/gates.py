@@ -135,9 +135,35 @@ class Gates(ABC):
 
         Returns
         -------
-        features : ndarray of shape (m, n_gates, p, q)
-            The output of a sample is the sum of their products with the coef.
+        features : ndarray of shape (m, n_features)
+            Their products with :meth:`pack` of the coef are the outputs.
         """
+
+    def pack(self, coef):
+        """Return the weights of the features in the outputs.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_gates, p, q * c)
+
+        Returns
+        -------
+        weights : ndarray of shape (n_features, c)
+        """
+        return coef.reshape(int(np.prod(self.coef_shape(1))), -1)
+
+    def unpack(self, weights):
+        """Return the adjoint of :meth:`pack`.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (n_features, c)
+
+        Returns
+        -------
+        coef : ndarray of shape (n_gates, p, q * c)
+        """
+        return weights.reshape(self.coef_shape(weights.shape[1]))
 
     @abstractmethod
     def token_outputs(self, batch, coef):
@@ -155,9 +181,14 @@ class Gates(ABC):
         outputs : ndarray of shape (m, T, c)
         """
 
+    @property
+    def n_numbers(self):
+        """Numbers that the features of one sample are."""
+        return int(np.prod(self.coef_shape(1)))
+
     def entries(self, length):
-        """Return the numbers that the features of one sample of a length need."""
-        return self.n_gates * int(np.prod(self.matrix_shape)) + length * self.n_features
+        """Return the numbers that it takes to compute the features of one sample."""
+        return self.n_numbers + length * self.n_features
 
     def token_signs(self, tokens):
         """Return which gates are open for each token.

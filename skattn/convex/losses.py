@@ -17,6 +17,9 @@ ROUNDING = 4 * np.finfo(float).eps
 
 HALVINGS = 30
 
+#: Below this, exp(x) - 1 - x is computed by its series.
+SMALL = 1e-4
+
 
 class Loss(ABC):
     """A convex loss of outputs, averaged with weights that sum to 1.
@@ -54,6 +57,23 @@ class Loss(ABC):
     @abstractmethod
     def residuals(self, outputs):
         """Return the gradient of :meth:`value`, of the shape of `outputs`."""
+
+    @abstractmethod
+    def divergence(self, outputs, moved):
+        """Return what :meth:`value` rises above its tangent when outputs move.
+
+        Computed without differences of values, so that it keeps its digits where the
+        move is small.
+
+        Parameters
+        ----------
+        outputs, moved : ndarray of shape (n_samples, n_outputs)
+
+        Returns
+        -------
+        divergence : float
+            ``value(outputs + moved) - value(outputs) - <residuals(outputs), moved>``.
+        """
 
     @abstractmethod
     def intercept_hessian(self, outputs):
@@ -115,6 +135,13 @@ class Logistic(Loss):
         margins = self.targets * outputs
         return -self.weight[:, None] * self.targets * expit(-margins)
 
+    def divergence(self, outputs, moved):
+        """Return what the loss rises above its tangent."""
+        shares = np.hstack([expit(outputs), expit(-outputs)])
+        return _divergence(
+            shares, np.hstack([moved, np.zeros_like(moved)]), self.weight
+        )
+
     def intercept_hessian(self, outputs):
         """Return the Hessian in the intercept."""
         curvature = expit(outputs) * expit(-outputs)
@@ -136,6 +163,10 @@ class Multinomial(Loss):
         """Return the gradient."""
         return self.weight[:, None] * (softmax(outputs, axis=1) - self.targets)
 
+    def divergence(self, outputs, moved):
+        """Return what the loss rises above its tangent."""
+        return _divergence(softmax(outputs, axis=1), moved, self.weight)
+
     def intercept_hessian(self, outputs):
         """Return the Hessian in the intercept."""
         shares = softmax(outputs, axis=1)
@@ -154,6 +185,10 @@ class Squared(Loss):
         """Return the gradient."""
         return self.weight[:, None] * (outputs - self.targets)
 
+    def divergence(self, outputs, moved):
+        """Return what the loss rises above its tangent."""
+        return float(0.5 * self.weight @ (moved**2).sum(axis=1))
+
     def intercept_hessian(self, outputs):
         """Return the Hessian in the intercept."""
         return np.eye(outputs.shape[1])
@@ -161,6 +196,17 @@ class Squared(Loss):
     def best_intercept(self, outputs, start):
         """Return the intercept that minimises the loss, in closed form."""
         return self.weight @ (self.targets - outputs)
+
+
+def _divergence(shares, moved, weight):
+    """Divergence of ``log(sum of exp(f))`` with softmax `shares`, averaged."""
+    # log(sum of p exp(m)) - sum of p m, in terms that are all at least 0.
+    moved = moved - (shares * moved).sum(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bends = np.where(
+            np.abs(moved) < SMALL, moved**2 * (0.5 + moved / 6), np.expm1(moved) - moved
+        )
+        return float(weight @ np.log1p((shares * bends).sum(axis=1)))
 
 
 #: Losses by name.

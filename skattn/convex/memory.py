@@ -66,6 +66,10 @@ def features_bytes(block, activation, samples, n_gates, n_groups=1):
         # Kept as two factors.
         d = samples.n_features
         return _BYTES * len(samples) * (d * d + d)
+    if block == "self_attention":
+        # No pair of features twice.
+        d = samples.n_features
+        return _BYTES * len(samples) * n_gates * d * d * (d + 1) // 2
     numbers = numbers_of_coef(block, activation, samples, n_gates, n_groups)
     return _BYTES * len(samples) * numbers
 

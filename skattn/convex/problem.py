@@ -191,7 +191,7 @@ def _read_beta(beta):
 
 
 def _distinct(samples, targets):
-    """Return one of each kind of sample, in an order of its own, and the kind of all."""
+    """Return one sample of each kind, ordered by kind, and the kind of all."""
     digests = np.array(samples.digests(targets), dtype="V16")
     # NumPy sorts no raw bytes, but two integers as good as them.
     keys = np.ascontiguousarray(digests).view("u8").reshape(-1, 2)
