@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skattn import (
         attention,
+        convex,
         datasets,
         estimators,
         mappings,
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
         theory,
         tokens,
     )
-    from skattn.estimators import AttentionClassifier, TokenSVM, TokenSVMCV
+    from skattn.estimators import (
+        AttentionClassifier,
+        ConvexAttentionClassifier,
+        ConvexAttentionClassifierCV,
+        ConvexAttentionRegressor,
+        TokenSVM,
+        TokenSVMCV,
+    )
     from skattn.preprocessing import (
         FeatureTokenizer,
         PositionalEncoding,
@@ -38,6 +46,9 @@ __version__ = "0.1.0"
 __all__ = [
     "AttentionClassifier",
     "AttentionPooling",
+    "ConvexAttentionClassifier",
+    "ConvexAttentionClassifierCV",
+    "ConvexAttentionRegressor",
     "FeatureTokenizer",
     "PositionalEncoding",
     "TokenSVM",
@@ -49,6 +60,7 @@ __all__ = [
     "__version__",
     "attention",
     "check_tokens",
+    "convex",
     "datasets",
     "estimators",
     "mappings",
@@ -63,6 +75,9 @@ __all__ = [
 _HOME_OF_NAME = {
     "AttentionClassifier": "estimators",
     "AttentionPooling": "selection",
+    "ConvexAttentionClassifier": "estimators",
+    "ConvexAttentionClassifierCV": "estimators",
+    "ConvexAttentionRegressor": "estimators",
     "FeatureTokenizer": "preprocessing",
     "PositionalEncoding": "preprocessing",
     "TokenSVM": "estimators",

@@ -18,10 +18,12 @@ class AttentionFeatures(ConvexFeatures):
     def predict_factors(self, factors):
         """Return the pooled outputs of heads, as `ConvexFeatures.predict_factors`."""
         d = self.gates.n_features
-        outputs = 0.0
+        outputs = np.zeros((self.n_samples, len(factors[0][1]) // d))
         for gate, (left, right) in enumerate(factors):
+            if left.shape[1] == 0:
+                continue
             values = self._values(gate, _first_layers(left, d))
-            outputs = outputs + values.reshape(len(values), -1) @ _second(right, d)
+            outputs += values.reshape(len(values), -1) @ _second(right, d)
         return outputs
 
     def gradient_factors(self, residuals, factors):
@@ -30,6 +32,9 @@ class AttentionFeatures(ConvexFeatures):
         gradients = []
         for gate, (left, right) in enumerate(factors):
             rank = left.shape[1]
+            if rank == 0:
+                gradients.append((left, right))
+                continue
             values = self._values(gate, _first_layers(left, d))
             by_second = values.reshape(len(values), -1).T @ residuals
             # From rows (head, feature) to (feature, output) by head.

@@ -39,7 +39,7 @@ def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups
     >>> from skattn.convex import estimate_memory
     >>> tokens = np.zeros((1000, 10, 32))
     >>> estimate_memory("self_attention", "gated_relu", tokens, 1) / 1e9
-    2.113...
+    1.098...
     """
     samples = Samples.read(tokens)
     numbers = numbers_of_coef(block, activation, samples, n_gates, n_groups)
