@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import minimize
 
-from skattn.convex._spectra import thin_factors
+from skattn.convex._spectra import balance, leading_pairs, thin_factors
 from skattn.convex.certificate import certificate_of
 from skattn.convex.solution import (
     RANK_TOLERANCE,
@@ -18,8 +18,12 @@ NEW_PAIRS = 2
 #: Corrections that L-BFGS remembers.
 MEMORY = 20
 
-#: L-BFGS ends where the objective falls by less than this share of `tol`.
-SHARE_OF_TOL = 1e-3
+#: L-BFGS ends where the objective falls by less than this share of itself times `tol`,
+#: and by ten times less wherever a round has not halved the gap.
+SHARE_OF_TOL = 1e-2
+
+#: The share at which all digits are used up.
+SMALLEST_SHARE = 1e-18
 
 
 def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callback=None):
@@ -72,6 +76,9 @@ def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callbac
             problem, coef, outputs + fit.intercept, penalty, gradient
         )
         gap = certificate.duality_gap
+        if gap > 0.5 * best_gap:
+            # The factors are not yet where they can go: what was added misled.
+            needed /= 10
         if gap < best_gap:
             best, best_gap = (coef, fit.intercept), gap
         is_stopped = callback is not None and callback(
@@ -80,13 +87,10 @@ def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callbac
         if gap <= tol or n_iter >= max_iter or is_stopped is True:
             break
         grown = fit.grow(factors, outputs, gradient)
-        if grown is None:
-            if needed <= np.finfo(float).eps:
-                break
-            # At this rank the factors are not yet where L-BFGS can go.
-            needed /= 100
-            grown = factors
-        factors, n_steps = fit.train(grown, needed, max_iter - n_iter)
+        if needed < SMALLEST_SHARE:
+            break
+        scale = 1 / max(certificate.objective, np.finfo(float).tiny)
+        factors, n_steps = fit.train(grown, needed, max_iter - n_iter, scale)
         n_iter += n_steps
     return certified_solution(
         problem, *best, tol=tol, solver="burer_monteiro", n_iter=n_iter
@@ -107,16 +111,15 @@ class _FactoredFit:
         return outputs
 
     def grow(self, factors, outputs, gradient):
-        """Return the factors with columns along which the objective falls, or None."""
+        """Return the factors with columns along which the objective falls."""
         beta, loss = self.problem.beta, self.problem.loss
-        left, singular, right = np.linalg.svd(-gradient, full_matrices=False)
-        excess = np.maximum(singular[:, :NEW_PAIRS] - beta, 0)
+        left, singular, right = leading_pairs(-gradient, NEW_PAIRS)
+        excess = np.maximum(singular - beta, 0)
         if not excess.any():
-            return None
+            return factors
         roots = np.sqrt(excess)[:, None]
         pairs = [
-            (u[:, :NEW_PAIRS] * root, v[:NEW_PAIRS].T * root)
-            for u, v, root in zip(left, right, roots, strict=True)
+            (u * root, v * root) for u, v, root in zip(left, right, roots, strict=True)
         ]
         # The best length by an upper bound of the loss that is quadratic along it.
         moved = self.problem.features.predict_factors(pairs)
@@ -132,13 +135,13 @@ class _FactoredFit:
             )
         ]
 
-    def train(self, factors, tol, max_iter):
+    def train(self, factors, tol, max_iter, scale):
         """Return the factors where L-BFGS ends, without columns of 0, and its steps."""
         shapes = [(len(left), len(right), left.shape[1]) for left, right in factors]
         outcome = minimize(
             self._value_and_gradient,
             _flatten(factors),
-            args=(shapes,),
+            args=(shapes, scale),
             jac=True,
             method="L-BFGS-B",
             options={
@@ -149,10 +152,10 @@ class _FactoredFit:
                 "gtol": 0.0,
             },
         )
-        trained = _products(_unflatten(outcome.x, shapes))
-        return thin_factors(trained, RANK_TOLERANCE), max(outcome.nit, 1)
+        trained = balance(_unflatten(outcome.x, shapes), RANK_TOLERANCE)
+        return trained, max(outcome.nit, 1)
 
-    def _value_and_gradient(self, flat, shapes):
+    def _value_and_gradient(self, flat, shapes, scale):
         problem = self.problem
         factors = _unflatten(flat, shapes)
         outputs = self.outputs(factors) + self.intercept
@@ -160,7 +163,9 @@ class _FactoredFit:
         gradients = problem.features.gradient_factors(
             problem.loss.residuals(outputs), factors
         )
-        return value, _flatten(gradients) + problem.beta * flat
+        slope = _flatten(gradients) + problem.beta * flat
+        # SciPy measures progress against 1.
+        return scale * value, scale * slope
 
 
 def _products(factors):

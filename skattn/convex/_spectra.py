@@ -87,6 +87,64 @@ def thin_factors(stack, tolerance):
     return factors
 
 
+def balance(factors, tolerance):
+    """Return factors of the same products, as :func:`thin_factors` returns them.
+
+    Parameters
+    ----------
+    factors : list of (left, right)
+        Of any ranks, above those of the products or not.
+
+    tolerance : float
+        As in :func:`thin_factors`.
+
+    Returns
+    -------
+    factors : list of (left, right)
+    """
+    parts = []
+    for left, right in factors:
+        left_basis, left_core = np.linalg.qr(left)
+        right_basis, right_core = np.linalg.qr(right)
+        u, s, v = np.linalg.svd(left_core @ right_core.T, full_matrices=False)
+        parts.append((left_basis @ u, s, right_basis @ v.T))
+    smallest = tolerance * max(s.max(initial=0.0) for _, s, _ in parts)
+    balanced = []
+    for u, s, v in parts:
+        rank = int(np.sum(s > smallest))
+        root = np.sqrt(s[:rank])
+        balanced.append((u[:, :rank] * root, v[:, :rank] * root))
+    return balanced
+
+
+def leading_pairs(stack, count):
+    """Return the largest singular values of each matrix with their vectors.
+
+    Parameters
+    ----------
+    stack : ndarray of shape (n, p, q)
+
+    count : int
+
+    Returns
+    -------
+    left : ndarray of shape (n, p, count)
+
+    singular : ndarray of shape (n, count)
+        The largest first; fewer than `count` where the matrices are smaller.
+
+    right : ndarray of shape (n, q, count)
+    """
+    if stack.shape[1] < stack.shape[2]:
+        right, singular, left = leading_pairs(stack.transpose(0, 2, 1), count)
+        return left, singular, right
+    squares, vectors = np.linalg.eigh(_gram(stack))
+    singular = np.sqrt(np.maximum(squares[:, : -count - 1 : -1], 0))
+    right = vectors[:, :, : -count - 1 : -1]
+    scale = np.maximum(singular, np.finfo(float).tiny)
+    return stack @ right / scale[:, None], singular, right
+
+
 def _gram(stack):
     transposed = stack.transpose(0, 2, 1)
     if stack.shape[1] >= stack.shape[2]:
