@@ -22,8 +22,8 @@ MEMORY = 20
 #: and by ten times less wherever a round has not halved the gap.
 SHARE_OF_TOL = 1e-2
 
-#: The share at which all digits are used up.
-SMALLEST_SHARE = 1e-18
+#: Rounds without a smaller gap after which the digits are used up.
+IDLE_ROUNDS = 20
 
 
 def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callback=None):
@@ -63,7 +63,7 @@ def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callbac
     coef, intercept = starting_point(problem, start)
     factors = thin_factors(coef, RANK_TOLERANCE)
     fit = _FactoredFit(problem, intercept)
-    best, best_gap, n_iter = (coef, intercept), np.inf, 0
+    best, best_gap, n_iter, idle = (coef, intercept), np.inf, 0, 0
     needed = SHARE_OF_TOL * tol
     while True:
         outputs = fit.outputs(factors)
@@ -78,17 +78,17 @@ def solve_burer_monteiro(problem, tol=1e-4, max_iter=20_000, start=None, callbac
         gap = certificate.duality_gap
         if gap > 0.5 * best_gap:
             # The factors are not yet where they can go: what was added misled.
-            needed /= 10
+            needed = max(needed / 10, np.finfo(float).eps)
+        idle = 0 if gap < 0.9 * best_gap else idle + 1
         if gap < best_gap:
             best, best_gap = (coef, fit.intercept), gap
         is_stopped = callback is not None and callback(
             Progress(n_iter, certificate.objective, certificate.lower_bound, gap)
         )
-        if gap <= tol or n_iter >= max_iter or is_stopped is True:
+        is_over = gap <= tol or n_iter >= max_iter or idle == IDLE_ROUNDS
+        if is_over or is_stopped is True:
             break
         grown = fit.grow(factors, outputs, gradient)
-        if needed < SMALLEST_SHARE:
-            break
         scale = 1 / max(certificate.objective, np.finfo(float).tiny)
         factors, n_steps = fit.train(grown, needed, max_iter - n_iter, scale)
         n_iter += n_steps

@@ -12,13 +12,15 @@ NEWTON_STEPS = 100
 #: Sum of the residuals of an output at which its intercept is at the optimum.
 FLAT = 1e-15
 
-#: Expected decrease, as a share of the loss, that its values cannot show.
-ROUNDING = 4 * np.finfo(float).eps
-
-HALVINGS = 30
+#: Share of the largest singular value of a Hessian that is rounding: adding the same
+#: number to the outputs of all classes changes nothing.
+RANK = 1e-13
 
 #: Below this, exp(x) - 1 - x is computed by its series.
 SMALL = 1e-4
+
+#: Moves of outputs whose exponential might overflow: too far for anyone.
+LARGE = 500.0
 
 
 class Loss(ABC):
@@ -72,7 +74,8 @@ class Loss(ABC):
         Returns
         -------
         divergence : float
-            ``value(outputs + moved) - value(outputs) - <residuals(outputs), moved>``.
+            ``value(outputs + moved) - value(outputs) - <residuals(outputs), moved>``;
+            infinite where the move is too far for the exponential.
         """
 
     @abstractmethod
@@ -94,30 +97,27 @@ class Loss(ABC):
         intercept : ndarray of shape (n_outputs,)
         """
         intercept = start
-        value = self.value(outputs + intercept)
-        if start.any() and self.value(outputs) < value:
-            intercept, value = np.zeros_like(start), self.value(outputs)
+        if start.any() and self.value(outputs) < self.value(outputs + start):
+            intercept = np.zeros_like(start)
         for _ in range(NEWTON_STEPS):
             shifted = outputs + intercept
             slope = self.residuals(shifted).sum(axis=0)
-            if np.abs(slope).max() <= FLAT:
-                break
             hessian = self.intercept_hessian(shifted)
-            step = -np.linalg.lstsq(hessian, slope, rcond=1e-13)[0]
-            if -slope @ step <= ROUNDING * abs(value):
-                # Values no longer tell steps apart, and this one is as good as any.
-                return intercept + step
-            intercept, value = self._shorten(outputs, intercept, value, step)
-        return intercept
+            step = -np.linalg.lstsq(hessian, slope, rcond=RANK)[0]
+            decrement = -float(slope @ step)
+            if np.abs(slope).max() <= FLAT or decrement <= 0:
+                break
+            # Halved until it falls by a tenth of what the tangent says, by a
+            # divergence, since values do not show small steps.
+            while self.divergence(shifted, np.tile(step, (len(outputs), 1))) > (
+                0.9 * decrement
+            ):
+                step, decrement = step / 2, decrement / 2
+            intercept = intercept + step
+        return self._canonical(intercept)
 
-    def _shorten(self, outputs, intercept, value, step):
-        for _ in range(HALVINGS):
-            trial = intercept + step
-            trial_value = self.value(outputs + trial)
-            if trial_value < value:
-                return trial, trial_value
-            step = step / 2
-        return intercept, value
+    def _canonical(self, intercept):
+        return intercept
 
 
 class Logistic(Loss):
@@ -173,6 +173,10 @@ class Multinomial(Loss):
         weighted = self.weight[:, None] * shares
         return np.diag(weighted.sum(axis=0)) - weighted.T @ shares
 
+    def _canonical(self, intercept):
+        # The loss does not see their mean.
+        return intercept - intercept.mean()
+
 
 class Squared(Loss):
     """``1/2 |f - y|^2``, the outputs added up."""
@@ -202,11 +206,12 @@ def _divergence(shares, moved, weight):
     """Divergence of ``log(sum of exp(f))`` with softmax `shares`, averaged."""
     # log(sum of p exp(m)) - sum of p m, in terms that are all at least 0.
     moved = moved - (shares * moved).sum(axis=1, keepdims=True)
-    with np.errstate(over="ignore", invalid="ignore"):
-        bends = np.where(
-            np.abs(moved) < SMALL, moved**2 * (0.5 + moved / 6), np.expm1(moved) - moved
-        )
-        return float(weight @ np.log1p((shares * bends).sum(axis=1)))
+    if np.abs(moved).max() > LARGE:
+        return np.inf
+    bends = np.where(
+        np.abs(moved) < SMALL, moved**2 * (0.5 + moved / 6), np.expm1(moved) - moved
+    )
+    return float(weight @ np.log1p((shares * bends).sum(axis=1)))
 
 
 #: Losses by name.

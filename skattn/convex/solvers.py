@@ -1,5 +1,6 @@
 """The solvers by name, and which one is for what."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 
 from skattn.convex._burer_monteiro import solve_burer_monteiro
@@ -15,8 +16,11 @@ SOLVERS = {
     "fista": solve_fista,
 }
 
-#: Width of tokens up to which "auto" takes "fista" for self-attention.
+#: Width of tokens up to which "auto" takes "fista" first for self-attention.
 WIDEST_FOR_FISTA = 32
+
+#: Iterations after which "auto" goes on with the other solver.
+PATIENCE = 2000
 
 
 def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=None):
@@ -28,9 +32,11 @@ def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=
         What to solve.
 
     solver : {"auto", "fista", "burer_monteiro", "cvxpy"}, default="auto"
-        "auto" is "fista", and "burer_monteiro" for self-attention on tokens of more
-        than 32 features, whose matrices are too large for singular values at each
-        step.
+        "auto" is "fista", and goes on with "burer_monteiro" after 2,000 iterations,
+        as features of very different scales call for. For self-attention on tokens of
+        more than 32 features it is the other way round: matrices are too large there
+        for their singular values at each step. The `solver` of the solution says whose
+        result it is.
 
     tol : float, default=1e-4
         Relative gap ``(objective - lower_bound) / lower_bound`` to reach.
@@ -74,27 +80,42 @@ def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=
     ('optimal', True)
     """
     check_request(problem, solver, tol, max_iter, start)
+    if solver != "auto":
+        return _run(solver, problem, tol, max_iter, start, callback)
+    return _run_in_turn(problem, tol, max_iter, start, callback)
+
+
+def _run(solver, problem, tol, max_iter, start, callback):
     limit = {} if max_iter is None else {"max_iter": max_iter}
-    if solver == "auto":
-        solver = solver_for(problem)
     return SOLVERS[solver](problem, tol=tol, start=start, callback=callback, **limit)
 
 
-def solver_for(problem):
-    """Name the solver that "auto" takes.
+def _run_in_turn(problem, tol, max_iter, start, callback):
+    n_before, has_stopped = 0, False
 
-    Parameters
-    ----------
-    problem : ConvexProblem
+    def watched(progress):
+        nonlocal has_stopped
+        progress = progress._replace(n_iter=n_before + progress.n_iter)
+        has_stopped = callback(progress) is True
+        return has_stopped
 
-    Returns
-    -------
-    name : str
-    """
+    watch = None if callback is None else watched
+    first, second = _order(problem)
+    patience = PATIENCE if max_iter is None else min(PATIENCE, max_iter)
+    best = _run(first, problem, tol, patience, start, watch)
+    left = None if max_iter is None else max_iter - best.n_iter
+    if best.status == "optimal" or has_stopped or left == 0:
+        return best
+    n_before = best.n_iter
+    other = _run(second, problem, tol, left, best, watch)
+    solution = min(best, other, key=lambda solution: solution.duality_gap)
+    return replace(solution, n_iter=best.n_iter + other.n_iter)
+
+
+def _order(problem):
     gates = problem.features.gates
-    if gates.block == "self_attention" and gates.n_features > WIDEST_FOR_FISTA:
-        return "burer_monteiro"
-    return "fista"
+    is_wide = gates.block == "self_attention" and gates.n_features > WIDEST_FOR_FISTA
+    return ("burer_monteiro", "fista") if is_wide else ("fista", "burer_monteiro")
 
 
 def check_request(problem, solver, tol, max_iter, start):
