@@ -133,9 +133,7 @@ class ConvexHeads(nn.Module):
     def forward(self, tokens):
         """Return outputs of shape (n_samples, n_outputs)."""
         second = self.second if self.second.ndim == 3 else self.second[:, None, :]
-        return (
-            torch.einsum("nhq,hqc->nc", self.pooled(tokens), second) + self.intercept
-        )
+        return torch.einsum("nhq,hqc->nc", self.pooled(tokens), second) + self.intercept
 
     def penalty(self):
         """Return half the sum of all squared weights but the intercept."""

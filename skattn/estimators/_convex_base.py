@@ -30,6 +30,8 @@ from skattn.convex import (
     make_gates,
     solve,
 )
+from skattn.convex._samples import Samples
+from skattn.convex.memory import check_width
 from skattn.estimators._callbacks import IterationReporter
 from skattn.estimators._convex_folds import (
     BetaSearch,
@@ -253,7 +255,10 @@ class BaseConvexAttention(
                 len(splits) + search.refit,
                 **data,
             )
-            betas = search.candidates(problem.beta_max)
+            used = training.targets[training.weights > 0]
+            # The beta_max of equal targets is rounding, which no path should follow.
+            largest = problem.beta_max if np.ptp(used, axis=0).any() else 1.0
+            betas = search.candidates(largest)
             folds = fit_folds(
                 self._with_given_beta(), search, betas, samples, splits, seed, reporter
             )
@@ -295,15 +300,9 @@ class BaseConvexAttention(
             # Of the shape that dense tokens would have, without their memory.
             n_samples, n_columns = tokens.cells.shape
             tokens = np.broadcast_to(0.0, (n_samples, n_columns, 2 * n_columns))
+        samples = Samples.read(tokens)
         try:
-            n_bytes = estimate_memory(
-                self.block,
-                self.activation,
-                tokens,
-                training.n_outputs,
-                self.n_gates,
-                n_groups=self.n_groups,
-            )
+            check_width(self.block, self.activation, samples, self.n_gates)
         except ValueError as error:
             if not is_table:
                 raise
@@ -311,14 +310,22 @@ class BaseConvexAttention(
                 f"{error} Each of the {n_columns} columns of the table is a token of "
                 f"{2 * n_columns} features."
             ) from error
+        n_bytes = estimate_memory(
+            self.block,
+            self.activation,
+            samples,
+            training.n_outputs,
+            self.n_gates,
+            n_groups=self.n_groups,
+        )
         if is_table:
-            n_bytes += tokens.size * tokens.itemsize
+            n_bytes += samples.values.nbytes
         if n_bytes > _LARGEST_SILENT:
             warnings.warn(
                 f"{type(self).__name__}.fit is about to take {n_bytes / 1e9:.1f} GB of "
                 "memory. Reduce the features of tokens, n_gates, or the samples.",
                 UserWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     def _make_problem(self, training, seed):

@@ -17,8 +17,8 @@ from skattn import (
     Tokens,
 )
 
-BETAS = [1e-2, 3e-3, 0.1]
-EXACT = {"block": "mlp", "tol": 1e-9, "random_state": 0}
+BETAS = [2e-2, 1e-2, 0.1]
+EXACT = {"block": "mlp", "n_gates": 3, "tol": 1e-6, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_scores_are_those_of_separate_fits(ragged, scoring, weighted):
         ]
         for train, test in StratifiedKFold(3).split(np.zeros(len(y)), y)
     ]
-    np.testing.assert_allclose(model.scores_, expected, rtol=1e-5)
+    np.testing.assert_allclose(model.scores_, expected, rtol=1e-4)
     np.testing.assert_array_equal(model.beta_path_, sorted(BETAS, reverse=True))
     assert model.beta_ == model.beta_path_[np.mean(expected, axis=0).argmax()]
 
@@ -67,9 +67,9 @@ def test_the_refitted_model_is_the_one_of_the_best_beta(ragged):
     model = ConvexAttentionClassifierCV(betas=BETAS, cv=3, **EXACT).fit(X, y)
     single = ConvexAttentionClassifier(beta=model.beta_, **EXACT).fit(X, y)
     assert vars(single).keys() - {"beta"} <= vars(model).keys()
-    np.testing.assert_allclose(model.objective_, single.objective_, rtol=1e-8)
+    np.testing.assert_allclose(model.objective_, single.objective_, rtol=2e-6)
     np.testing.assert_allclose(
-        model.decision_function(X), single.decision_function(X), rtol=1e-3, atol=1e-4
+        model.decision_function(X), single.decision_function(X), rtol=1e-2, atol=1e-3
     )
     assert model.beta_max_ == single.beta_max_
     ranks = [
@@ -97,8 +97,9 @@ def test_agrees_with_grid_search(ragged):
 
 def test_auto_is_the_same_choice(ragged):
     X, y = ragged
-    auto = ConvexAttentionClassifier(beta="auto", **EXACT).fit(X, y)
-    chosen = ConvexAttentionClassifierCV(**EXACT).fit(X, y)
+    options = {**EXACT, "tol": 1e-3}
+    auto = ConvexAttentionClassifier(beta="auto", **options).fit(X, y)
+    chosen = ConvexAttentionClassifierCV(**options).fit(X, y)
     assert auto.beta == "auto"
     assert vars(auto).keys() - {"beta"} <= vars(chosen).keys()
     for name in ("beta_", "beta_path_", "rank_path_", "scores_", "coef_"):
@@ -266,15 +267,16 @@ def test_callbacks_see_folds_and_can_stop(ragged):
 def test_numbers_choose_their_beta_too(ragged):
     X, _ = ragged
     y = np.array([np.abs(x[:, 0]).mean() for x in X])
-    model = ConvexAttentionRegressor(beta="auto", n_gates=20, **EXACT).fit(X, y)
+    options = {**EXACT, "n_gates": 20, "tol": 1e-3}
+    model = ConvexAttentionRegressor(beta="auto", **options).fit(X, y)
     assert model.scores_.shape == (5, 10)
     assert model.beta_ == model.beta_path_[model.scores_.mean(axis=0).argmax()]
     train, test = next(KFold(5).split(y))
-    single = ConvexAttentionRegressor(beta=model.beta_, n_gates=20, **EXACT)
+    single = ConvexAttentionRegressor(beta=model.beta_, **options)
     single.fit(take(X, train), y[train])
     column = np.flatnonzero(model.beta_path_ == model.beta_)[0]
     np.testing.assert_allclose(
-        model.scores_[0, column], single.score(take(X, test), y[test]), rtol=1e-4
+        model.scores_[0, column], single.score(take(X, test), y[test]), rtol=1e-2
     )
     constant = clone(model).fit(X, np.ones(len(X)))
     np.testing.assert_allclose(constant.predict(X), 1.0)
