@@ -11,8 +11,8 @@ from skattn.convex.solution import Progress, certified_solution, starting_point
 #: gives way to SCS.
 LARGEST_FOR_CLARABEL = 2**14
 
-#: What Clarabel is asked for: it stops earlier where progress ends, and each digit costs
-#: about one iteration. The looser one is tried when the tighter ends in an error.
+#: What Clarabel is asked for: it stops earlier where progress ends, and each digit
+#: costs about one iteration. The looser one is tried when the tighter ends in an error.
 TOLERANCES = (1e-12, 1e-8)
 
 #: What SCS is asked for, as a share of the gap: it is judged by the certificate.

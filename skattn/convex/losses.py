@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit
 
 #: Newton steps towards the best intercept; a handful is enough unless a class has no
 #: sample, whose intercept goes to minus infinity.
@@ -90,23 +90,27 @@ class Loss(ABC):
         outputs : ndarray of shape (n_samples, n_outputs)
 
         start : ndarray of shape (n_outputs,)
-            Newton's method starts here, or from 0 where that is better.
+            Newton's method starts here, or from 0 where it leads nowhere from here.
 
         Returns
         -------
         intercept : ndarray of shape (n_outputs,)
         """
         intercept = start
-        if start.any() and self.value(outputs) < self.value(outputs + start):
-            intercept = np.zeros_like(start)
         for _ in range(NEWTON_STEPS):
             shifted = outputs + intercept
             slope = self.residuals(shifted).sum(axis=0)
             hessian = self.intercept_hessian(shifted)
             step = -np.linalg.lstsq(hessian, slope, rcond=RANK)[0]
             decrement = -float(slope @ step)
-            if np.abs(slope).max() <= FLAT or decrement <= 0:
+            if np.abs(slope).max() <= FLAT:
                 break
+            if decrement <= 0:
+                # So far away that there is no curvature, or no digits are left.
+                if not start.any():
+                    break
+                intercept = start = np.zeros_like(start)
+                continue
             # Halved until it falls by a tenth of what the tangent says, by a
             # divergence, since values do not show small steps.
             while self.divergence(shifted, np.tile(step, (len(outputs), 1))) > (
@@ -155,21 +159,21 @@ class Multinomial(Loss):
 
     def value(self, outputs):
         """Return the averaged loss."""
-        return float(
-            -self.weight @ (self.targets * log_softmax(outputs, axis=1)).sum(1)
-        )
+        lowered = outputs - outputs.max(axis=1, keepdims=True)
+        own = (self.targets * lowered).sum(axis=1)
+        return float(self.weight @ (np.log(np.exp(lowered).sum(axis=1)) - own))
 
     def residuals(self, outputs):
         """Return the gradient."""
-        return self.weight[:, None] * (softmax(outputs, axis=1) - self.targets)
+        return self.weight[:, None] * (_softmax(outputs) - self.targets)
 
     def divergence(self, outputs, moved):
         """Return what the loss rises above its tangent."""
-        return _divergence(softmax(outputs, axis=1), moved, self.weight)
+        return _divergence(_softmax(outputs), moved, self.weight)
 
     def intercept_hessian(self, outputs):
         """Return the Hessian in the intercept."""
-        shares = softmax(outputs, axis=1)
+        shares = _softmax(outputs)
         weighted = self.weight[:, None] * shares
         return np.diag(weighted.sum(axis=0)) - weighted.T @ shares
 
@@ -200,6 +204,12 @@ class Squared(Loss):
     def best_intercept(self, outputs, start):
         """Return the intercept that minimises the loss, in closed form."""
         return self.weight @ (self.targets - outputs)
+
+
+def _softmax(outputs):
+    # SciPy's takes ten times as long where samples are few, and steps are many.
+    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def _divergence(shares, moved, weight):
