@@ -9,6 +9,8 @@ float64), ``warm_start`` (a second fit goes on), and, for `AttentionClassifier`,
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    ConvexAttentionClassifier,
+    ConvexAttentionRegressor,
     FeatureTokenizer,
     PositionalEncoding,
     TokenScaler,
@@ -51,6 +53,25 @@ SLOW_TOKEN_SVMS = [
     TokenSVM(norm="nuc", query="first", head="logistic"),
 ]
 
+CONVEX_CLASSIFIERS = [
+    ConvexAttentionClassifier("mlp"),
+    ConvexAttentionClassifier("mlp", solver="burer_monteiro", class_weight="balanced"),
+    ConvexAttentionClassifier("mixer", n_gates=2),
+    ConvexAttentionClassifier("fno", n_gates=2, n_groups=2),
+]
+
+SLOW_CONVEX = [
+    ConvexAttentionClassifier(),
+    ConvexAttentionClassifier(activation="linear"),
+    ConvexAttentionRegressor(n_gates=2, gate_rank="full"),
+]
+
+REGRESSORS = [
+    ConvexAttentionRegressor("mlp"),
+    ConvexAttentionRegressor("mixer", n_gates=2),
+    ConvexAttentionRegressor("fno", n_gates=2),
+]
+
 TRANSFORMERS = [
     TokenSelector(TokenSVM()),
     TokenSelector(TokenSVM(), n_tokens=2),
@@ -78,10 +99,12 @@ TRANSFORMERS = [
     PositionalEncoding("sinusoidal", combine="concat", n_components=4),
 ]
 
-CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS
+CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS + CONVEX_CLASSIFIERS
 
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),
+    ConvexAttentionClassifier("mlp"),
+    ConvexAttentionRegressor("mlp"),
     TokenSVM(),
     TokenSelector(TokenSVM()),
     AttentionPooling(TokenSVM()),

@@ -6,10 +6,12 @@ import pytest
 from instances import (
     CLASSIFIERS,
     ONE_OF_EACH_CLASS,
+    REGRESSORS,
+    SLOW_CONVEX,
     SLOW_TOKEN_SVMS,
     TRANSFORMERS,
 )
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_estimator,
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
 # How many checks scikit-learn 1.9 has; fewer would mean that a tag or a method that
 # went missing keeps some from running.
 N_CHECKS_OF_CLASSIFIERS = 69
+N_CHECKS_OF_REGRESSORS = 66
 N_CHECKS_OF_OTHERS = 46
 
 
@@ -35,7 +38,7 @@ def run(estimator, check):
         pytest.fail(f"skipped: {skipped}")
 
 
-@parametrize_with_checks(CLASSIFIERS + TRANSFORMERS)
+@parametrize_with_checks(CLASSIFIERS + REGRESSORS + TRANSFORMERS)
 def test_scikit_learn_check(estimator, check):
     run(estimator, check)
 
@@ -46,8 +49,16 @@ def test_scikit_learn_check_of_nuclear_norms(estimator, check):
     run(estimator, check)
 
 
+@pytest.mark.slow
+@parametrize_with_checks(SLOW_CONVEX)
+def test_scikit_learn_check_of_convex_self_attention(estimator, check):
+    run(estimator, check)
+
+
 def n_checks_at_least(estimator):
-    return N_CHECKS_OF_CLASSIFIERS if is_classifier(estimator) else N_CHECKS_OF_OTHERS
+    if is_classifier(estimator):
+        return N_CHECKS_OF_CLASSIFIERS
+    return N_CHECKS_OF_REGRESSORS if is_regressor(estimator) else N_CHECKS_OF_OTHERS
 
 
 @pytest.mark.parametrize("estimator", ONE_OF_EACH_CLASS, ids=repr)
@@ -58,7 +69,9 @@ def test_that_all_checks_ran(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", CLASSIFIERS + SLOW_TOKEN_SVMS + TRANSFORMERS, ids=repr
+    "estimator",
+    CLASSIFIERS + SLOW_TOKEN_SVMS + REGRESSORS + SLOW_CONVEX + TRANSFORMERS,
+    ids=repr,
 )
 def test_nothing_puts_a_check_out_of_reach(estimator):
     checks = list(estimator_checks_generator(estimator, mark=None))

@@ -93,7 +93,7 @@ class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
     coef_ : ndarray of shape (n_gates_, p, q * n_outputs)
         The matrices Z_g, sums of outer products of `heads_`. ``n_outputs`` is 1 for two
         classes; p and q are d^2 and d for self-attention of d features, d and 1 for
-        "mlp", s^2 and d for "mixer" with s tokens, and s * d / n_groups and 1 for "fno".
+        "mlp", s^2 and d for "mixer" with s tokens, s * d / n_groups and 1 for "fno".
 
     intercept_ : ndarray of shape (n_outputs,)
         Offsets, not regularised.

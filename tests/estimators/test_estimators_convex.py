@@ -1,4 +1,4 @@
-"""ConvexAttentionClassifier and ConvexAttentionRegressor against programs written out."""
+"""The convex classifier and regressor against programs written out."""
 
 import pickle
 import warnings
@@ -202,7 +202,7 @@ def mask_between(model, x):
     """Which tokens of a sample see which through each gate, from the gates."""
     gates = model.gates_
     return np.array(
-        [np.outer(x @ u, x @ v) >= 0 for u, v in zip(gates.left, gates.right)]
+        [np.outer(x @ u, x @ v) >= 0 for u, v in zip(gates.left, gates.right, strict=True)]
     )
 
 
@@ -301,7 +301,7 @@ def test_wide_tokens_ask_for_fewer_features():
     message = r"at most 64 features; got d=65, .* \d+\.\d MB .*PCA"
     with pytest.raises(ValueError, match=message):
         ConvexAttentionRegressor().fit(rng.standard_normal((4, 2, 65)), y)
-    with pytest.raises(ValueError, match="Each of the 33 columns .* 66 features"):
+    with pytest.raises(ValueError, match=r"Each of the 33 columns .* 66 features"):
         ConvexAttentionRegressor().fit(rng.standard_normal((4, 33)), y)
     wide = rng.standard_normal((4, 2, 200))
     assert ConvexAttentionRegressor("mlp").fit(wide, y).n_token_features_ == 200
