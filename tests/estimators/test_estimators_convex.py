@@ -201,9 +201,7 @@ def test_a_table_is_its_columns_as_tokens(block):
 def mask_between(model, x):
     """Which tokens of a sample see which through each gate, from the gates."""
     gates = model.gates_
-    return np.array(
-        [np.outer(x @ u, x @ v) >= 0 for u, v in zip(gates.left, gates.right, strict=True)]
-    )
+    return np.array([(x @ u)[:, None] * (x @ v) >= 0 for u, v in gates.vectors])
 
 
 def test_groups_of_self_attention_are_what_sees_the_same(ragged):
