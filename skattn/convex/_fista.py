@@ -96,7 +96,8 @@ def _extrapolate(problem, current, previous, share):
     # Outputs are linear in the matrices: no features are needed.
     coef = current.coef + share * (current.coef - previous.coef)
     outputs = current.outputs + share * (current.outputs - previous.outputs)
-    return _point(problem, coef, current.intercept, np.nan, outputs)
+    intercept = current.intercept + share * (current.intercept - previous.intercept)
+    return _point(problem, coef, intercept, np.nan, outputs)
 
 
 def _step(problem, point, inverse_step):

@@ -16,6 +16,12 @@ FLAT = 1e-15
 #: number to the outputs of all classes changes nothing.
 RANK = 1e-13
 
+#: Sum of the residuals of an output from which another start may be better.
+STEEP = 0.1
+
+#: Steps of an intercept that are never too long.
+SAFE = 0.5
+
 #: Below this, exp(x) - 1 - x is computed by its series.
 SMALL = 1e-4
 
@@ -79,8 +85,19 @@ class Loss(ABC):
         """
 
     @abstractmethod
-    def intercept_hessian(self, outputs):
-        """Return the Hessian in the intercept, (n_outputs, n_outputs)."""
+    def intercept_derivatives(self, outputs):
+        """Return gradient and Hessian of :meth:`value` in the intercept.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (n_samples, n_outputs)
+
+        Returns
+        -------
+        slope : ndarray of shape (n_outputs,)
+
+        hessian : ndarray of shape (n_outputs, n_outputs)
+        """
 
     def best_intercept(self, outputs, start):
         """Return the intercept that minimises the loss of ``outputs + intercept``.
@@ -90,35 +107,39 @@ class Loss(ABC):
         outputs : ndarray of shape (n_samples, n_outputs)
 
         start : ndarray of shape (n_outputs,)
-            Newton's method starts here, or from 0 where it leads nowhere from here.
+            Newton's method starts here, or from 0 where that is much better.
 
         Returns
         -------
         intercept : ndarray of shape (n_outputs,)
         """
         intercept = start
-        for _ in range(NEWTON_STEPS):
+        for n_steps in range(NEWTON_STEPS):
             shifted = outputs + intercept
-            slope = self.residuals(shifted).sum(axis=0)
-            hessian = self.intercept_hessian(shifted)
-            step = -np.linalg.lstsq(hessian, slope, rcond=RANK)[0]
-            decrement = -float(slope @ step)
+            slope, hessian = self.intercept_derivatives(shifted)
             if np.abs(slope).max() <= FLAT:
                 break
-            if decrement <= 0:
-                # So far away that there is no curvature, or no digits are left.
-                if not start.any():
-                    break
-                intercept = start = np.zeros_like(start)
+            # From far away, where there is no curvature, steps lead nowhere.
+            is_far = n_steps == 0 and np.abs(slope).max() > STEEP
+            if is_far and self.value(outputs) < self.value(shifted):
+                intercept = np.zeros_like(start)
                 continue
-            # Halved until it falls by a tenth of what the tangent says, by a
-            # divergence, since values do not show small steps.
-            while self.divergence(shifted, np.tile(step, (len(outputs), 1))) > (
-                0.9 * decrement
-            ):
-                step, decrement = step / 2, decrement / 2
-            intercept = intercept + step
+            step = -np.linalg.lstsq(hessian, slope, rcond=RANK)[0]
+            decrement = -float(slope @ step)
+            if decrement <= 0:
+                break
+            intercept = intercept + self._shortened(shifted, step, decrement)
         return self._canonical(intercept)
+
+    def _shortened(self, outputs, step, decrement):
+        """Halve a step until it falls by a tenth of what the tangent says."""
+        # By the divergence, since values do not show small steps. No share changes by
+        # more than a factor e within SAFE, and that is near enough.
+        while np.abs(step).max() > SAFE and (
+            self.divergence(outputs, np.tile(step, (len(outputs), 1))) > 0.9 * decrement
+        ):
+            step, decrement = step / 2, decrement / 2
+        return step
 
     def _canonical(self, intercept):
         return intercept
@@ -146,10 +167,10 @@ class Logistic(Loss):
             shares, np.hstack([moved, np.zeros_like(moved)]), self.weight
         )
 
-    def intercept_hessian(self, outputs):
-        """Return the Hessian in the intercept."""
+    def intercept_derivatives(self, outputs):
+        """Return gradient and Hessian in the intercept."""
         curvature = expit(outputs) * expit(-outputs)
-        return (self.weight @ curvature)[:, None]
+        return self.residuals(outputs).sum(axis=0), (self.weight @ curvature)[:, None]
 
 
 class Multinomial(Loss):
@@ -171,11 +192,12 @@ class Multinomial(Loss):
         """Return what the loss rises above its tangent."""
         return _divergence(_softmax(outputs), moved, self.weight)
 
-    def intercept_hessian(self, outputs):
-        """Return the Hessian in the intercept."""
+    def intercept_derivatives(self, outputs):
+        """Return gradient and Hessian in the intercept."""
         shares = _softmax(outputs)
-        weighted = self.weight[:, None] * shares
-        return np.diag(weighted.sum(axis=0)) - weighted.T @ shares
+        hessian = -(shares.T * self.weight) @ shares
+        hessian.flat[:: len(hessian) + 1] += self.weight @ shares
+        return self.weight @ (shares - self.targets), hessian
 
     def _canonical(self, intercept):
         # The loss does not see their mean.
@@ -197,9 +219,9 @@ class Squared(Loss):
         """Return what the loss rises above its tangent."""
         return float(0.5 * self.weight @ (moved**2).sum(axis=1))
 
-    def intercept_hessian(self, outputs):
-        """Return the Hessian in the intercept."""
-        return np.eye(outputs.shape[1])
+    def intercept_derivatives(self, outputs):
+        """Return gradient and Hessian in the intercept."""
+        return self.residuals(outputs).sum(axis=0), np.eye(outputs.shape[1])
 
     def best_intercept(self, outputs, start):
         """Return the intercept that minimises the loss, in closed form."""

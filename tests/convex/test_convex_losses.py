@@ -53,9 +53,9 @@ def test_values_and_gradients(name, scale):
         ),
         torch.zeros(loss.n_outputs, dtype=torch.float64),
     )
-    np.testing.assert_allclose(
-        loss.intercept_hessian(outputs), hessian.numpy(), rtol=0, atol=1e-14
-    )
+    slope, own_hessian = loss.intercept_derivatives(outputs)
+    np.testing.assert_allclose(own_hessian, hessian.numpy(), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(slope, tensor.grad.sum(0).numpy(), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [1e-1, 1.0, 30.0])
