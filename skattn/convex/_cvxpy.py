@@ -9,7 +9,7 @@ from skattn.convex.solution import Progress, certified_solution, starting_point
 
 #: Numbers on both sides of all matrices, squared and added up, beyond which Clarabel
 #: gives way to SCS.
-LARGEST_FOR_CLARABEL = 2**14
+LARGEST_FOR_CLARABEL = 2**11
 
 #: What Clarabel is asked for: it stops earlier where progress ends, and each digit
 #: costs about one iteration. The looser one is tried when the tighter ends in an error.
