@@ -14,6 +14,10 @@ CHECK_EVERY = 10
 #: A step that is too long is halved; each iteration tries one a little longer.
 GROWTH = 1.1
 
+#: And halved so often at most: where matrices no longer move at all, a rounding of
+#: their outputs would ask for more.
+HALVINGS = 60
+
 POWER_ITERATIONS = 8
 
 
@@ -103,7 +107,7 @@ def _extrapolate(problem, current, previous, share):
 def _step(problem, point, inverse_step):
     residuals = problem.loss.residuals(point.outputs + point.intercept)
     gradient = problem.features.gradient(residuals)
-    while True:
+    for _ in range(HALVINGS):
         coef, nuclear_norm = shrink(
             point.coef - gradient / inverse_step, problem.beta / inverse_step
         )
@@ -112,8 +116,9 @@ def _step(problem, point, inverse_step):
         start = point.outputs + point.intercept
         rise = problem.loss.divergence(start, trial.outputs + trial.intercept - start)
         if rise <= inverse_step / 2 * float(np.vdot(moved, moved)):
-            return trial, inverse_step
+            break
         inverse_step *= 2
+    return trial, inverse_step
 
 
 def _look(problem, point, n_iter):

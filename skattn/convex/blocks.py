@@ -15,7 +15,7 @@ from skattn.convex._samples import Samples
 from skattn.convex._self_attention import SelfAttentionGates
 from skattn.convex.features import ConvexFeatures
 from skattn.convex.gates import check_lengths, read_samples
-from skattn.convex.memory import check_width
+from skattn.convex.memory import check_names, check_width
 
 #: The gates of each block, by its name.
 BLOCKS = {
@@ -24,8 +24,6 @@ BLOCKS = {
     "mixer": MixerGates,
     "fno": FnoGates,
 }
-
-ACTIVATIONS = ("linear", "gated_relu")
 
 GATE_RANKS = ("rank_one", "full")
 
@@ -125,12 +123,7 @@ def make_gates(
     MlpGates(activation='gated_relu', n_gates=3, n_features=2)
     """
     samples = read_samples(tokens, sample_weight)
-    if block not in BLOCKS:
-        raise ValueError(f"block must be one of {list(BLOCKS)}, got {block!r}.")
-    if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation must be one of {list(ACTIVATIONS)}, got {activation!r}."
-        )
+    check_names(block, activation)
     if activation == "linear" and block in COLLAPSES and not allow_collapse:
         raise ValueError(
             f"block={block!r} with activation='linear' is not offered: under mean "
@@ -164,7 +157,7 @@ def make_gates(
     return drawn.kept_on(samples)
 
 
-def make_features(gates, tokens):
+def make_features(gates, tokens, *, keep=True):
     """Return the features that a block with its gates makes of tokens.
 
     Parameters
@@ -175,6 +168,10 @@ def make_features(gates, tokens):
     tokens : ndarray of shape (n, T, d), sequence of ndarray of shape (T_i, d), or \
             object with `values` and `offsets`
         The samples.
+
+    keep : bool, default=True
+        Whether to keep features of up to 2 GB in memory once they are needed, as a
+        solver wants them. False computes them in chunks, for a single prediction.
 
     Returns
     -------
@@ -201,7 +198,7 @@ def make_features(gates, tokens):
     samples = Samples.read(tokens)
     gates.check_samples(samples)
     kind = FEATURES.get((gates.block, gates.activation), ConvexFeatures)
-    return kind(gates, samples)
+    return kind(gates, samples, keep)
 
 
 def _read_gate_rank(gate_rank, block, activation):

@@ -20,14 +20,18 @@ class ConvexFeatures:
 
     samples : Samples
 
+    keep : bool, default=True
+        Whether to keep them at all.
+
     Attributes
     ----------
     n_samples, n_gates : int
     """
 
-    def __init__(self, gates, samples):
+    def __init__(self, gates, samples, keep=True):
         self.gates = gates
         self.samples = samples
+        self.keep = keep
 
     @property
     def n_samples(self):
@@ -50,7 +54,7 @@ class ConvexFeatures:
 
     def take(self, index):
         """Return the features of the samples at the positions `index`."""
-        return type(self)(self.gates, self.samples.take(index))
+        return type(self)(self.gates, self.samples.take(index), self.keep)
 
     def predict(self, coef):
         """Return the pooled outputs.
@@ -148,7 +152,7 @@ class ConvexFeatures:
 
     @property
     def _are_kept(self):
-        return self.nbytes <= KEPT_BYTES
+        return self.keep and self.nbytes <= KEPT_BYTES
 
     @cached_property
     def _kept(self):

@@ -14,6 +14,17 @@ KEPT_BYTES = 2**31
 #: Arrays of the size of the solution that a solver holds at the same time.
 COPIES = 8
 
+#: Numbers that the matrix of one gate holds for one output, by width and number of
+#: tokens and the number of groups.
+NUMBERS = {
+    "self_attention": lambda d, s, n_groups: d**3,
+    "mlp": lambda d, s, n_groups: d,
+    "mixer": lambda d, s, n_groups: s * s * d,
+    "fno": lambda d, s, n_groups: s * d // n_groups,
+}
+
+ACTIVATIONS = ("linear", "gated_relu")
+
 _BYTES = 8
 
 
@@ -33,6 +44,11 @@ def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups
     n_bytes : int
         At the peak, without the tokens themselves.
 
+    Raises
+    ------
+    ValueError
+        If a name is unknown.
+
     Examples
     --------
     >>> import numpy as np
@@ -41,23 +57,28 @@ def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups
     >>> estimate_memory("self_attention", "gated_relu", tokens, 1) / 1e9
     1.098...
     """
+    check_names(block, activation)
     samples = Samples.read(tokens)
     numbers = numbers_of_coef(block, activation, samples, n_gates, n_groups)
     features = features_bytes(block, activation, samples, n_gates, n_groups)
     return min(features, KEPT_BYTES) + COPIES * _BYTES * numbers * n_outputs
 
 
+def check_names(block, activation):
+    """Refuse blocks and activations that do not exist."""
+    if block not in NUMBERS:
+        raise ValueError(f"block must be one of {list(NUMBERS)}, got {block!r}.")
+    if activation not in ACTIVATIONS:
+        raise ValueError(
+            f"activation must be one of {list(ACTIVATIONS)}, got {activation!r}."
+        )
+
+
 def numbers_of_coef(block, activation, samples, n_gates, n_groups=1):
     """Return the numbers that all matrices hold for one output."""
     d, s = samples.n_features, int(samples.lengths.max())
-    sizes = {
-        "self_attention": d**3,
-        "mlp": d,
-        "mixer": s * s * d,
-        "fno": s * d // n_groups,
-    }
     gates = (1 if activation == "linear" else n_gates) * n_groups
-    return gates * sizes[block]
+    return gates * NUMBERS[block](d, s, n_groups)
 
 
 def features_bytes(block, activation, samples, n_gates, n_groups=1):

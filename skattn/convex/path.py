@@ -79,7 +79,7 @@ def convex_path(
     Raises
     ------
     TypeError, ValueError
-        As in :func:`solve`, and if a beta is not above 0.
+        As in :func:`solve`, and if a beta is not above 0 or there is none.
 
     Examples
     --------
@@ -96,6 +96,8 @@ def convex_path(
     if betas is None:
         betas = beta_path(problem, n_betas, ratio)
     betas = np.sort(np.asarray(betas, dtype=np.float64).ravel())[::-1]
+    if not betas.size:
+        raise ValueError("betas must hold at least one number, got none.")
     has_stopped = False
 
     def watched(progress):

@@ -11,13 +11,17 @@ from skattn.convex.features import ConvexFeatures
 from skattn.convex.gates import read_weight
 from skattn.convex.losses import LOSSES, read_targets
 
+#: Largest number in tokens and targets: features have its third power, and their Gram
+#: matrices the square of that.
+LARGEST = 1e40
+
 
 class ConvexProblem:
     """Minimise ``F(sum over gates of features * Z_g + intercept) + beta sum |Z_g|_*``.
 
     F is the loss averaged with the weights of the samples, and the intercept has no
-    penalty. The solution is that of the block with enough heads and weight decay
-    ``beta / 2`` (Theorems 2.1 to 2.3 of the paper and their forms with gates).
+    penalty. The optimum is that of the block itself with enough heads and weight decay,
+    the loss plus ``beta / 2`` times the squares of all weights, which is not convex.
 
     Samples of weight 0 are left out. Samples with the same tokens and target are
     merged, and their order does not matter: a sample given twice, or with weight 2, and
@@ -65,7 +69,8 @@ class ConvexProblem:
     Raises
     ------
     ValueError, TypeError
-        If an argument is not as described.
+        If an argument is not as described, or numbers are so large that products of
+        them overflow.
 
     References
     ----------
@@ -93,6 +98,8 @@ class ConvexProblem:
         targets = read_targets(targets, loss, features.n_samples, n_outputs)
         weight = read_weight(sample_weight, features.n_samples)
         self.beta = _read_beta(beta)
+        _refuse_overflow(features.samples.values, "Tokens")
+        _refuse_overflow(targets, "Targets")
 
         kept = np.flatnonzero(weight > 0)
         index, group = _distinct(features.samples.take(kept), targets[kept])
@@ -188,6 +195,15 @@ def _read_beta(beta):
     if not (isinstance(beta, Real) and 0 < beta < np.inf):
         raise ValueError(f"beta must be a number above 0, got {beta!r}.")
     return float(beta)
+
+
+def _refuse_overflow(values, name):
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(
+            f"{name} have values up to {largest:.1e}, whose products would overflow. "
+            "Scale them first."
+        )
 
 
 def _distinct(samples, targets):

@@ -1,8 +1,10 @@
 """The solvers by name, and which one is for what."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 
+from skattn._threads import SingleThread
 from skattn.convex._burer_monteiro import solve_burer_monteiro
 from skattn.convex._cvxpy import solve_cvxpy
 from skattn.convex._fista import solve_fista
@@ -21,6 +23,11 @@ WIDEST_FOR_FISTA = 32
 
 #: Iterations after which "auto" goes on with the other solver.
 PATIENCE = 2000
+
+#: Bytes of features up to which matrices are too small for more than one thread.
+SMALL_FEATURES = 2**26
+
+_SINGLE_THREAD = SingleThread(user_api="blas")
 
 
 def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=None):
@@ -87,7 +94,11 @@ def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=
 
 def _run(solver, problem, tol, max_iter, start, callback):
     limit = {} if max_iter is None else {"max_iter": max_iter}
-    return SOLVERS[solver](problem, tol=tol, start=start, callback=callback, **limit)
+    is_small = problem.features.nbytes <= SMALL_FEATURES
+    with _SINGLE_THREAD if is_small else nullcontext():
+        return SOLVERS[solver](
+            problem, tol=tol, start=start, callback=callback, **limit
+        )
 
 
 def _run_in_turn(problem, tol, max_iter, start, callback):
