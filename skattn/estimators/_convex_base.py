@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -48,6 +49,9 @@ _LARGEST_SILENT = 1e9
 # Numbers that the features of the samples of one part of a prediction may hold.
 _LARGEST_PART = 2**24
 
+# Larger products of features leave no digits to anything else.
+_LARGEST_PRODUCT = 1e20
+
 _REMEDY = "Scale the features, or increase beta, tol or max_iter."
 
 
@@ -80,6 +84,16 @@ def _gates_look_at_one_token(estimator):
             "pairs of tokens, and nothing about one of them."
         )
     return True
+
+
+def _largest_beta(problem, training):
+    """Return where a path of betas begins."""
+    used = training.targets[training.weights > 0]
+    # Without any signal nothing is left at any beta, and the beta_max of equal targets
+    # is rounding, which no path should follow.
+    if problem.beta_max > 0 and np.ptp(used, axis=0).any():
+        return problem.beta_max
+    return 1.0
 
 
 class BaseConvexAttention(
@@ -233,18 +247,19 @@ class BaseConvexAttention(
         return make_module(self.gates_, self.heads_, self.intercept_)
 
     def _fit(self, X, y, sample_weight):
+        search = self._beta_search()
         training = self._read_training(X, y, sample_weight)
-        self._check_size(training)
+        self._check_size(training, search)
         # One seed, so that the gates are the same in all folds and in the last fit.
         seed = local_generator(self.random_state).randint(2**31 - 1)
         gates, problem = self._make_problem(training, seed)
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
-        search = self._beta_search()
         if search is None:
             reporter = IterationReporter(self, "solve", 1, **data)
             reporter.begin_iteration()
             solution = solve(problem.with_beta(self.beta), **self._solver_options())
             state = state_of(gates, problem, solution)
+            self._warn_unfinished(solution)
             reporter.end_iteration(lambda: state)
         else:
             samples = FoldedSamples.make(X, training.y, sample_weight)
@@ -255,45 +270,45 @@ class BaseConvexAttention(
                 len(splits) + search.refit,
                 **data,
             )
-            used = training.targets[training.weights > 0]
-            # The beta_max of equal targets is rounding, which no path should follow.
-            largest = problem.beta_max if np.ptp(used, axis=0).any() else 1.0
-            betas = search.candidates(largest)
-            folds = fit_folds(
-                self._with_given_beta(), search, betas, samples, splits, seed, reporter
-            )
+            betas = search.candidates(_largest_beta(problem, training))
+            template = self._with_given_beta()
+            folds = fit_folds(template, search, betas, samples, splits, seed, reporter)
+            self._warn_unfinished_folds(folds)
             scores = np.array([fold.scores for fold in folds])
-            n_unfinished = sum(fold.n_unfinished for fold in folds)
-            if n_unfinished:
-                warn_not_converged(
-                    f"{n_unfinished} of {scores.size} fits in the folds did not reach "
-                    f"tol={self.tol:.1e}. {_REMEDY}",
-                    n_functions_below_fit=1,
-                )
-            solution = None
             if search.refit:
                 reporter.begin_iteration()
                 path = convex_path(problem, betas, **self._solver_options())
                 solution = path[first_best(scores.mean(axis=0))]
                 state = state_of(gates, problem, solution)
                 state["rank_path_"] = np.array([each.rank for each in path])
+                self._warn_unfinished(solution)
                 reporter.end_iteration(lambda: state)
             else:
                 state = self._average(folds) | {"beta_max_": problem.beta_max}
             state |= {"beta_path_": betas, "scores_": scores}
-        if solution is not None and solution.status != "optimal":
-            warn_not_converged(
-                f"The {solution.solver!r} solver reached a relative duality gap of "
-                f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. {_REMEDY}",
-                n_functions_below_fit=1,
-            )
         for name, value in state.items():
             setattr(self, name, value)
         reporter.end(lambda: state)
         return self
 
-    def _check_size(self, training):
-        """Refuse tokens that are too wide, and tell how much memory a fit takes."""
+    def _warn_unfinished(self, solution):
+        if solution.status != "optimal":
+            warn_not_converged(
+                f"The {solution.solver!r} solver reached a relative duality gap of "
+                f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. {_REMEDY}"
+            )
+
+    def _warn_unfinished_folds(self, folds):
+        n_unfinished = sum(fold.n_unfinished for fold in folds)
+        if n_unfinished:
+            n_fits = sum(len(fold.scores) for fold in folds)
+            warn_not_converged(
+                f"{n_unfinished} of {n_fits} fits in the folds did not reach "
+                f"tol={self.tol:.1e}. {_REMEDY}"
+            )
+
+    def _check_size(self, training, search):
+        """Refuse tokens that are too wide or large; tell how much memory a fit takes."""
         tokens = training.tokens
         is_table = isinstance(tokens, TableTokens)
         if is_table:
@@ -310,6 +325,7 @@ class BaseConvexAttention(
                 f"{error} Each of the {n_columns} columns of the table is a token of "
                 f"{2 * n_columns} features."
             ) from error
+        self._check_magnitude(training)
         n_bytes = estimate_memory(
             self.block,
             self.activation,
@@ -320,12 +336,27 @@ class BaseConvexAttention(
         )
         if is_table:
             n_bytes += samples.values.nbytes
+        if search is not None:
+            # The folds that are fitted at the same time, beside all samples.
+            n_bytes *= 1 + effective_n_jobs(search.n_jobs)
         if n_bytes > _LARGEST_SILENT:
             warnings.warn(
                 f"{type(self).__name__}.fit is about to take {n_bytes / 1e9:.1f} GB of "
                 "memory. Reduce the features of tokens, n_gates, or the samples.",
                 UserWarning,
                 stacklevel=7,
+            )
+
+    def _check_magnitude(self, training):
+        tokens = training.tokens
+        numbers = tokens.cells if isinstance(tokens, TableTokens) else tokens.values
+        largest = float(np.abs(numbers).max())
+        n_factors = 3 if self.block == "self_attention" else 1
+        if largest > _LARGEST_PRODUCT ** (1 / n_factors):
+            raise ValueError(
+                f"X has features as large as {largest:.1e}, whose products a "
+                f"{type(self).__name__} with block={self.block!r} cannot be fitted "
+                "to. Scale them first, for example with TokenScaler."
             )
 
     def _make_problem(self, training, seed):

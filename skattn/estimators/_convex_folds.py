@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight
 
-from skattn.convex import beta_path, convex_path
+from skattn.convex import convex_path
 from skattn.estimators._convex_state import state_of
 
 #: Mean scores this close are equal: which beta wins must not hang on rounding.
@@ -33,12 +33,10 @@ class BetaSearch:
     refit: bool = True
     n_jobs: int | None = None
 
-    def candidates(self, beta_max):
-        """Return the betas from the largest to the smallest."""
-        if isinstance(self.betas, Integral):
-            return np.asarray(beta_path(beta_max, self.betas, self.eps))
+    def __post_init__(self):
+        """Refuse candidates that are no betas."""
         betas = np.asarray(self.betas, dtype=np.float64)
-        if betas.ndim != 1 or betas.size == 0:
+        if betas.ndim > 1 or betas.size == 0:
             raise ValueError(
                 f"betas must be a number or a list of them, got shape {betas.shape}."
             )
@@ -47,7 +45,12 @@ class BetaSearch:
             raise ValueError(
                 f"betas must be above 0 and finite, got {betas[invalid][0]}."
             )
-        return np.sort(betas)[::-1]
+
+    def candidates(self, beta_max):
+        """Return the betas from the largest to the smallest."""
+        if isinstance(self.betas, Integral):
+            return np.geomspace(beta_max, beta_max * self.eps, self.betas)
+        return np.sort(np.asarray(self.betas, dtype=np.float64))[::-1]
 
     def splits(self, samples, classifier):
         """Return the training and held-out samples of each fold."""

@@ -12,6 +12,8 @@ from skattn._fitting import all_or_nothing, effective_weights
 from skattn._input import read_input
 from skattn.estimators._convex_base import BaseConvexAttention, ConvexTraining
 
+_LARGEST_TARGET = 1e100
+
 
 class ConvexAttentionRegressor(RegressorMixin, BaseConvexAttention):
     """Predict numbers by an attention, MLP, mixer or Fourier block at its optimum.
@@ -184,6 +186,12 @@ class ConvexAttentionRegressor(RegressorMixin, BaseConvexAttention):
         if y.ndim == 1 or y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         check_consistent_length(np.empty(len(tokens)), y)
+        largest = float(np.abs(y).max())
+        if largest > _LARGEST_TARGET:
+            raise ValueError(
+                f"y has values as large as {largest:.1e}, whose squares overflow. "
+                "Scale them first, for example with a TransformedTargetRegressor."
+            )
         weights = effective_weights(sample_weight, None, None, y)
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
         return ConvexTraining(tokens, y, y, weights, "squared", self.n_outputs_)

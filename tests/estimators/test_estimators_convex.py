@@ -421,6 +421,17 @@ def test_odd_input(make, X, y, message):
         make().fit(X, y)
 
 
+def test_huge_numbers_ask_for_scaling(data):
+    X, y = data
+    for block, factor in (("self_attention", 1e8), ("mlp", 1e22)):
+        with pytest.raises(ValueError, match=r"features as large as .*TokenScaler"):
+            ConvexAttentionRegressor(block).fit(X * factor, y)
+        with pytest.raises(ValueError, match=r"features as large as .*TokenScaler"):
+            ConvexAttentionRegressor(block).fit(X[:, 0] * factor, y)
+    with pytest.raises(ValueError, match=r"y has values as large as"):
+        ConvexAttentionRegressor().fit(X, y * 1e200)
+
+
 def test_one_sample_and_equal_samples():
     one = ConvexAttentionRegressor().fit(np.ones((1, 2, 3)), [5.0])
     assert one.predict(np.zeros((1, 4, 3))) == pytest.approx([5.0])

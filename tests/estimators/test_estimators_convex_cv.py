@@ -118,6 +118,16 @@ def test_the_path_runs_from_beta_max_down(ragged):
     np.testing.assert_allclose(one.beta_path_, [one.beta_max_])
 
 
+def test_the_path_of_tiny_features_is_as_tiny(ragged):
+    X, y = ragged
+    tiny = [1e-20 * x for x in X]
+    options = {**EXACT, "betas": 3, "eps": 0.1, "cv": 2}
+    usual = ConvexAttentionClassifierCV(**options).fit(X, y)
+    model = ConvexAttentionClassifierCV(**options).fit(tiny, y)
+    np.testing.assert_allclose(model.beta_path_, 1e-20 * usual.beta_path_, rtol=1e-6)
+    np.testing.assert_array_equal(model.rank_path_, usual.rank_path_)
+
+
 def test_the_largest_of_equal_betas_wins(ragged):
     X, y = ragged
     model = ConvexAttentionClassifierCV(
