@@ -117,6 +117,20 @@ def test_gradient_is_the_adjoint(block, activation, in_chunks, monkeypatch):
     )
 
 
+def test_features_for_one_prediction_are_not_kept():
+    tokens = tokens_of(0, 7, 3, 3)
+    gates = gates_of("self_attention", "gated", tokens)
+    coef = np.random.default_rng(0).standard_normal(gates.coef_shape(2))
+    features = make_features(gates, tokens, keep=False)
+    kept = make_features(gates, tokens)
+    np.testing.assert_allclose(
+        features.predict(coef), kept.predict(coef), rtol=0, atol=1e-12
+    )
+    assert "_kept" in vars(kept)
+    assert "_kept" not in vars(features)
+    assert not features.take([0]).keep
+
+
 @pytest.mark.parametrize("ranks", [(2, 1, 3), (0, 2, 0), (0, 0, 0)])
 @pytest.mark.parametrize(("block", "activation"), KINDS)
 def test_factors_stand_for_their_product(block, activation, ranks, monkeypatch):

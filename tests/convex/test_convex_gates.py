@@ -215,3 +215,10 @@ def test_estimated_features_are_those_kept(block, activation):
 def test_memory_of_features_that_are_not_kept_is_bounded():
     tokens = np.zeros((100_000, 2, 32))
     assert estimate_memory("self_attention", "gated_relu", tokens, 1) < 2.3e9
+
+
+def test_memory_of_names_that_do_not_exist():
+    with pytest.raises(ValueError, match="block must be one of"):
+        estimate_memory("conv", "linear", tokens_of(0), 1)
+    with pytest.raises(ValueError, match="activation must be one of"):
+        estimate_memory("mlp", "relu", tokens_of(0), 1)

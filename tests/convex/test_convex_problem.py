@@ -197,3 +197,11 @@ def test_arguments_that_do_not_fit_are_refused():
         ConvexProblem(features, targets, "squared", 1.0, sample_weight=[1.0])
     with pytest.raises(ValueError, match="coef must have shape"):
         certify(problem, np.zeros(3))
+
+
+def test_numbers_whose_products_overflow_are_refused():
+    _, tokens, targets, gates = problem_of("self_attention", "gated", "squared")
+    with pytest.raises(ValueError, match=r"Tokens have values up to .*Scale them"):
+        ConvexProblem(make_features(gates, 1e60 * tokens), targets, "squared", 1.0)
+    with pytest.raises(ValueError, match="Targets have values up to"):
+        ConvexProblem(make_features(gates, tokens), 1e60 * targets, "squared", 1.0)

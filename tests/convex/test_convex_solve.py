@@ -100,6 +100,17 @@ def test_a_callback_is_told_and_can_stop(solver):
     assert 20 <= stopped.n_iter < full.n_iter
 
 
+@pytest.mark.parametrize(
+    ("solver", "gap"), [("fista", 1e-12), ("burer_monteiro", 1e-9)]
+)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_tolerance_below_rounding_ends(loss, solver, gap):
+    problem, *_ = problem_of("self_attention", "gated", loss)
+    solution = solve(problem, solver, tol=1e-300, max_iter=1000)
+    assert solution.duality_gap < gap
+    assert solution.status == ("optimal" if solution.duality_gap == 0 else "max_iter")
+
+
 @pytest.mark.parametrize("solver", [*OWN, "auto"])
 def test_a_limit_on_iterations_is_kept_and_said(solver):
     problem, *_ = problem_of("self_attention", "gated", "squared", share=1e-2)
@@ -198,6 +209,10 @@ def test_a_path_of_given_betas_that_is_stopped():
     assert [solution.beta for solution in solutions] == [0.2, 0.05, 0.01]
     stopped = convex_path(problem, [0.01, 0.2, 0.05], callback=lambda progress: True)
     assert [solution.beta for solution in stopped] == [0.2]
+    with pytest.raises(ValueError, match="betas must hold at least one"):
+        convex_path(problem, [])
+    with pytest.raises(ValueError, match="beta must be a number above 0"):
+        convex_path(problem, [0.1, 0.0])
 
 
 @pytest.mark.parametrize(
