@@ -135,7 +135,7 @@ class Gates(ABC):
 
         Returns
         -------
-        features : ndarray of shape (m, n_features)
+        features : ndarray of shape (m, n_numbers)
             Their products with :meth:`pack` of the coef are the outputs.
         """
 
@@ -148,7 +148,7 @@ class Gates(ABC):
 
         Returns
         -------
-        weights : ndarray of shape (n_features, c)
+        weights : ndarray of shape (n_numbers, c)
         """
         return coef.reshape(int(np.prod(self.coef_shape(1))), -1)
 
@@ -157,7 +157,7 @@ class Gates(ABC):
 
         Parameters
         ----------
-        weights : ndarray of shape (n_features, c)
+        weights : ndarray of shape (n_numbers, c)
 
         Returns
         -------

@@ -12,6 +12,9 @@ NEWTON_STEPS = 100
 #: Sum of the residuals of an output at which its intercept is at the optimum.
 FLAT = 1e-15
 
+#: Sum of the residuals of an output that may be all rounding, if it falls no more.
+ROUNDING = 1e-12
+
 #: Share of the largest singular value of a Hessian that is rounding: adding the same
 #: number to the outputs of all classes changes nothing.
 RANK = 1e-13
@@ -113,14 +116,16 @@ class Loss(ABC):
         -------
         intercept : ndarray of shape (n_outputs,)
         """
-        intercept = start
+        intercept, last = start, np.inf
         for n_steps in range(NEWTON_STEPS):
             shifted = outputs + intercept
             slope, hessian = self.intercept_derivatives(shifted)
-            if np.abs(slope).max() <= FLAT:
+            steepest = np.abs(slope).max()
+            if steepest <= FLAT or last / 2 < steepest <= ROUNDING:
                 break
+            last = steepest
             # From far away, where there is no curvature, steps lead nowhere.
-            is_far = n_steps == 0 and np.abs(slope).max() > STEEP
+            is_far = n_steps == 0 and steepest > STEEP
             if is_far and self.value(outputs) < self.value(shifted):
                 intercept = np.zeros_like(start)
                 continue

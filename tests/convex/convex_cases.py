@@ -38,11 +38,11 @@ def gates_of(block, activation, tokens, n_gates=3, **options):
     )
 
 
-def problem_of(block, activation, loss, *, share=0.1, seed=0, **sizes):
+def problem_of(block, activation, loss, *, share=0.1, seed=0, options=None, **sizes):
     """A problem at a share of its beta_max, with its tokens, targets and gates."""
     tokens = tokens_of(seed, **sizes)
     targets = targets_of(seed, loss, len(tokens))
-    gates = gates_of(block, activation, tokens)
+    gates = gates_of(block, activation, tokens, **(options or {}))
     problem = ConvexProblem(make_features(gates, tokens), targets, loss, beta=1.0)
     return problem.with_beta(share * problem.beta_max), tokens, targets, gates
 

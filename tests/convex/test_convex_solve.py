@@ -38,8 +38,10 @@ def test_the_three_solvers_agree(block, activation, loss):
         assert solution.lower_bound <= min(objectives) * (1 + 1e-12)
 
 
-def check_against_training(block, activation, loss, n_starts):
-    problem, tokens, targets, gates = problem_of(block, activation, loss)
+def check_against_training(block, activation, loss, n_starts, **options):
+    problem, tokens, targets, gates = problem_of(
+        block, activation, loss, options=options
+    )
     solution = solve(problem, tol=1e-10)
     n_heads = int(solution.ranks.max()) + 1
     trained = NonConvex(gates, tokens, targets, loss, problem.beta, n_heads)
@@ -58,6 +60,30 @@ def test_no_training_of_the_block_finds_less(block, activation, loss):
 @pytest.mark.parametrize("activation", ["linear", "gated"])
 def test_no_training_of_self_attention_finds_less(activation):
     check_against_training("self_attention", activation, "logistic", n_starts=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("block", "activation", "options"),
+    [
+        ("self_attention", "gated", {"gate_rank": "full"}),
+        ("fno", "gated", {"n_groups": 2}),
+        ("fno", "linear", {"n_groups": 2}),
+    ],
+)
+def test_no_training_of_other_forms_finds_less(block, activation, options, loss):
+    check_against_training(block, activation, loss, n_starts=6, **options)
+
+
+def test_groups_of_features_are_solved_alike_by_all():
+    options = {"n_groups": 2}
+    problem, *_ = problem_of("fno", "gated", "multinomial", options=options)
+    assert problem.coef_shape[1] == 3
+    solutions = [solve(problem, solver, tol=1e-6) for solver in SOLVERS]
+    objectives = [solution.objective for solution in solutions]
+    np.testing.assert_allclose(objectives, objectives[0], rtol=2e-6)
+    assert {solution.status for solution in solutions} == {"optimal"}
 
 
 @pytest.mark.parametrize("solver", OWN)
