@@ -216,14 +216,13 @@ class BaseConvexAttention(
             ``block="self_attention"`` the first `n_gates_` signs are of the token as
             one that looks, and `n_gates_` more as one that is looked at: the gate
             between two tokens is open if the first sign of the one equals the second
-            of the other. In ``block="mlp"`` there is one sign a gate, 1 where it is
-            open.
+            of the other, or one of them is exactly on the hyperplane. In
+            ``block="mlp"`` there is one sign a gate, 1 where it is open.
 
         References
         ----------
         .. [1] Sahiner et al., "Unraveling Attention via Convex Duality: Analysis and
-           Interpretations of Vision Transformers", ICML 2022, arXiv 2205.08078,
-           Section 3.
+           Interpretations of Vision Transformers", ICML 2022, arXiv 2205.08078.
         """
         read = self._read(X)
         signs = np.concatenate(
@@ -308,7 +307,7 @@ class BaseConvexAttention(
             )
 
     def _check_size(self, training, search):
-        """Refuse tokens that are too wide or large; tell how much memory a fit takes."""
+        """Refuse tokens too wide or too large; tell how much memory a fit takes."""
         tokens = training.tokens
         is_table = isinstance(tokens, TableTokens)
         if is_table:

@@ -66,8 +66,11 @@ class ConvexAttentionClassifierCV(ConvexAttentionClassifier):
             n_token_features_
         As in :class:`ConvexAttentionClassifier`.
 
-    objective_, duality_gap_, n_iter_, solver_
+    objective_, duality_gap_, solver_
         As in :class:`ConvexAttentionClassifier`; absent with ``refit=False``.
+
+    n_iter_ : int
+        Iterations of the solver at `beta_`; with ``refit=False`` the most of a fold.
 
     n_features_in_ : int
         Features of a token; columns, for a table.

@@ -82,6 +82,7 @@ def average(states):
     return {
         **_model(gates, heads, intercept),
         "beta_": float(np.mean([state["beta_"] for state in states])),
+        "n_iter_": max(state["n_iter_"] for state in states),
     }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -387,6 +388,24 @@ def test_inside_pipelines_and_searches(ragged):
         LogisticRegression(),
     )
     assert stacked.fit(X, y).score(X, y) > 0.8
+
+
+def test_a_monitor_scores_the_solution(ragged):
+    X, y = ragged
+    monitor = ScoringMonitor(scoring="accuracy")
+    model = ConvexAttentionClassifier("mlp", random_state=0).set_callbacks(monitor)
+    model.fit(X, y)
+    rows = {row["task_name"]: row["accuracy"] for row in monitor.get_logs().data}
+    assert rows["solve"] == model.score(X, y)
+
+
+def test_columns_of_transformed_samples_have_names(ragged):
+    X, y = ragged
+    model = ConvexAttentionClassifier("mlp", random_state=0).fit(X, y)
+    frame = model.set_output(transform="pandas").transform(X)
+    assert list(frame.columns) == list(model.get_feature_names_out())
+    assert frame.shape == (len(X), model.rank_)
+    assert isinstance(model.decision_function(X), np.ndarray)
 
 
 def test_numbers_in_one_column_and_in_several(data):
