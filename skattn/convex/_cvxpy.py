@@ -11,6 +11,9 @@ from skattn.convex.solution import Progress, certified_solution, starting_point
 #: gives way to SCS.
 LARGEST_FOR_CLARABEL = 2**11
 
+#: And beyond which no cone solver ends within hours.
+LARGEST = 2**21
+
 #: What Clarabel is asked for: it stops earlier where progress ends, and each digit
 #: costs about one iteration. The looser one is tried when the tighter ends in an error.
 TOLERANCES = (1e-12, 1e-8)
@@ -48,7 +51,19 @@ def solve_cvxpy(problem, tol=1e-4, max_iter=None, start=None, callback=None):
     Returns
     -------
     solution : ConvexSolution
+
+    Raises
+    ------
+    ValueError
+        If the problem is not small.
     """
+    if _size(problem) > LARGEST:
+        raise ValueError(
+            "solver='cvxpy' is for small problems: the semidefinite cones of coef of "
+            f"shape {problem.coef_shape} hold {_size(problem):.1e} numbers, and at "
+            f"most {LARGEST:.1e} are accepted. Take solver='fista' or "
+            "'burer_monteiro'."
+        )
 
     def candidate(coef, intercept, n_iter):
         return certified_solution(
@@ -67,6 +82,11 @@ def solve_cvxpy(problem, tol=1e-4, max_iter=None, start=None, callback=None):
             Progress(best.n_iter, best.objective, best.lower_bound, best.duality_gap)
         )
     return best
+
+
+def _size(problem):
+    n_gates, n_rows, n_columns = problem.coef_shape
+    return n_gates * (n_rows + n_columns) ** 2
 
 
 def _run(problem, tol, max_iter):
@@ -90,8 +110,7 @@ def _run(problem, tol, max_iter):
 def _settings(problem, tol, max_iter):
     import cvxpy as cp
 
-    n_gates, n_rows, n_columns = problem.coef_shape
-    if n_gates * (n_rows + n_columns) ** 2 <= LARGEST_FOR_CLARABEL:
+    if _size(problem) <= LARGEST_FOR_CLARABEL:
         for attempt in TOLERANCES:
             yield {
                 "solver": cp.CLARABEL,

@@ -70,8 +70,8 @@ def solve(problem, solver="auto", tol=1e-4, max_iter=None, start=None, callback=
         If `problem` or `start` is of another type.
 
     ValueError
-        If the solver is unknown, `tol` or `max_iter` is not positive, or `start` does
-        not fit the problem.
+        If the solver is unknown, `tol` or `max_iter` is not positive, `start` does
+        not fit the problem, or the problem is not small enough for "cvxpy".
 
     Examples
     --------

@@ -257,6 +257,14 @@ def test_bad_requests_are_refused(options, error, message):
         solve(problem, **options)
 
 
+def test_cvxpy_refuses_what_it_cannot_solve():
+    tokens = np.random.default_rng(0).standard_normal((4, 2, 24))
+    gates = gates_of("self_attention", "gated", tokens, 8)
+    problem = ConvexProblem(make_features(gates, tokens), np.arange(4), "squared", 1.0)
+    with pytest.raises(ValueError, match="'cvxpy' is for small problems"):
+        solve(problem, "cvxpy")
+
+
 def test_a_start_of_another_shape_is_refused():
     problem, *_ = problem_of("mlp", "gated", "squared")
     other, *_ = problem_of("mlp", "linear", "squared")
