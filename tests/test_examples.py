@@ -80,7 +80,7 @@ def test_training_approaches_the_svm_and_the_svm_is_where_it_leads():
 
 def test_convex_heads_are_certified_and_one_beats_the_linear_head():
     output = output_of("convex_heads.py", "hidden")
-    rows = re.findall(r"^(\D+?) +([01]\.\d{3})(.*) s$", output, re.MULTILINE)
+    rows = re.findall(r"^([^\d\n]+?) +([01]\.\d{3})(.*) s$", output, re.MULTILINE)
     accuracy = {name: float(value) for name, value, _ in rows}
     assert list(accuracy) == [
         "linear",
