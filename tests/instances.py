@@ -13,6 +13,7 @@ from skattn import (
     ConvexAttentionRegressor,
     FeatureTokenizer,
     PositionalEncoding,
+    SoftmaxRegression,
     TokenScaler,
     TokenSelector,
     TokenSVM,
@@ -31,6 +32,10 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(hidden_size=4, **QUICK),
     AttentionClassifier(solver="gd", learning_rate_init=0.1, max_iter=100),
     AttentionClassifier(solver="ngd", learning_rate_init=0.1, max_iter=20),
+    AttentionClassifier(solver="polyak", max_iter=20),
+    AttentionClassifier(solver="polyak", query="mean", n_heads=2, max_iter=20),
+    AttentionClassifier(solver="mirror", mirror_p=1.5, **QUICK),
+    AttentionClassifier(solver="mirror", query="first", mirror_p=3, **QUICK),
     AttentionClassifier(solver="lbfgs", alpha=0.1),
     AttentionClassifier(solver="lbfgs", hidden_size=3, alpha=0.1, max_iter=20),
 ]
@@ -68,10 +73,16 @@ SLOW_CONVEX = [
     ConvexAttentionRegressor(n_gates=2, gate_rank="full", tol=1e-2),
 ]
 
-REGRESSORS = [
+CONVEX_REGRESSORS = [
     ConvexAttentionRegressor("mlp"),
     ConvexAttentionRegressor("mixer", n_gates=2),
     ConvexAttentionRegressor("fno", n_gates=2),
+]
+
+SOFTMAX_REGRESSIONS = [
+    SoftmaxRegression(),
+    SoftmaxRegression(alpha=0.3),
+    SoftmaxRegression(solver="lbfgs", tol=1e-9),
 ]
 
 TRANSFORMERS = [
@@ -103,10 +114,13 @@ TRANSFORMERS = [
 
 CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS + CONVEX_CLASSIFIERS
 
+REGRESSORS = CONVEX_REGRESSORS + SOFTMAX_REGRESSIONS
+
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),
     ConvexAttentionClassifier("mlp"),
     ConvexAttentionRegressor("mlp"),
+    SoftmaxRegression(),
     TokenSVM(),
     TokenSelector(TokenSVM()),
     AttentionPooling(TokenSVM()),

@@ -24,17 +24,47 @@ def output_of(name, *arguments):
 
 
 def numbers(pattern, text):
-    return [tuple(map(float, found)) for found in re.findall(pattern, text)]
+    found = re.findall(pattern, text, re.MULTILINE)
+    return [tuple(map(float, groups)) for groups in found]
 
 
 def test_every_script_is_tested_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "boolean_functions.py",
         "convex_heads.py",
         "from_gradient_descent_to_svm.py",
         "molecules.py",
         "token_groups.py",
         "vowels.py",
     }
+
+
+def test_boolean_functions_are_hidden_from_labels_and_told_by_hints():
+    output = output_of("boolean_functions.py")
+    table = numbers(r"^ +(\d+) +(0\.\d{3}) +(0\.\d{3})$", output)
+    assert [int(n_hidden) for n_hidden, _, _ in table] == [4, 6, 8, 10]
+    for n_hidden, probability, measured in table:
+        expected = (1 - 2**-n_hidden) ** 200
+        assert probability == pytest.approx(expected, abs=5e-4)
+        # Four standard deviations of a share of 500.
+        assert abs(measured - expected) <= 4 * (expected * (1 - expected) / 500) ** 0.5
+
+    (found,) = numbers(r"found, mean +(\S+) of (\d+)", output)
+    chance = float(re.search(r"by chance +(\S+)", output)[1])
+    assert chance - 1 < found[0] < found[1] - 1
+    assert re.search(r"all found +(\d+) draws", output)[1] == "0"
+
+    sections = output.split("One gradient step")[1:]
+    assert [re.search(r"(\w+):", section)[1] for section in sections] == [
+        "and",
+        "or",
+        "noisy_and",
+        "noisy_or",
+    ]
+    for section, ceiling in zip(sections, (1, 1, 0.9, 0.9), strict=True):
+        assert "10 of 10 draws" in section
+        right = float(re.search(r"right +(\S+)", section)[1])
+        assert right == pytest.approx(ceiling, abs=0.02)
 
 
 def test_molecules_are_classified_and_explained():

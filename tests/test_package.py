@@ -67,8 +67,10 @@ def test_importing_the_package_loads_no_other():
 @pytest.mark.parametrize(
     "module",
     [
+        "convex",
         "datasets",
         "estimators",
+        "inspection",
         "mappings",
         "margin",
         "preprocessing",

@@ -90,10 +90,19 @@ class LinearHead(nn.Module):
         contributions : torch.Tensor of shape (n_tokens, n_outputs)
             Their sum over a sample is its output less the intercept.
         """
-        n_heads = weights.shape[1]
-        by_head = self.coef.reshape(-1, tokens.n_features)
-        values = tokens.matmul(by_head.T).reshape(len(weights), -1, n_heads)
+        values = self.token_values(tokens, weights.shape[1])
         return (values * weights.unsqueeze(1)).sum(-1)
+
+    def token_values(self, tokens, n_heads):
+        """Tell what each token would add if a head gave it all its weight.
+
+        Returns
+        -------
+        values : torch.Tensor of shape (n_tokens, n_outputs, n_heads)
+            ``v'x_it``.
+        """
+        by_head = self.coef.reshape(-1, tokens.n_features)
+        return tokens.matmul(by_head.T).unflatten(1, (-1, n_heads))
 
     def forward(self, tokens, weights):
         """Return outputs of shape (n_samples, n_outputs)."""

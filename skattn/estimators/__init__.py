@@ -4,6 +4,7 @@ from skattn.estimators._attention_classifier import AttentionClassifier
 from skattn.estimators._convex_classifier import ConvexAttentionClassifier
 from skattn.estimators._convex_classifier_cv import ConvexAttentionClassifierCV
 from skattn.estimators._convex_regressor import ConvexAttentionRegressor
+from skattn.estimators._softmax_regression import SoftmaxRegression
 from skattn.estimators._token_svm import TokenSVM
 from skattn.estimators._token_svm_cv import TokenSVMCV
 
@@ -12,6 +13,7 @@ __all__ = [
     "ConvexAttentionClassifier",
     "ConvexAttentionClassifierCV",
     "ConvexAttentionRegressor",
+    "SoftmaxRegression",
     "TokenSVM",
     "TokenSVMCV",
 ]

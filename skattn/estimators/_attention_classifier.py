@@ -28,6 +28,7 @@ from skattn.estimators._training import (
     starting_parameters,
 )
 from skattn.mappings import MAPPINGS
+from skattn.tokens import Tokens
 
 
 def _is_stochastic(estimator):
@@ -75,13 +76,31 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         Width of a layer ``gelu(x'M + b)`` that every token goes through first; 0 for
         none.
 
-    solver : {"adam", "lbfgs", "gd", "ngd"}, default="adam"
-        Adam; L-BFGS; gradient descent; or normalised gradient descent, which moves the
-        prompt or W, K, Q, the hidden layer and the head each by a step of fixed length,
-        and whose direction converges to the attention SVM.
+    solver : {"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"}, default="adam"
+        Adam; L-BFGS; gradient descent; or a solver of the theory, by which the
+        direction of attention converges to the attention SVM:
+
+        - "ngd": normalised gradient descent. It moves the prompt or W, K, Q, the hidden
+          layer and the head each by a step of fixed length.
+        - "mirror": normalised mirror descent with the l_p potential of `mirror_p` on
+          the prompt or W, K, Q, which leads to the l_p norm [3]_; "ngd" for the hidden
+          layer and the head.
+        - "polyak": gradient descent with Polyak's step size. With
+          ``freeze_head=True``, ``alpha=0``, two classes, no hidden layer and full
+          batches, the infimum of the loss is known. It is then approached in tens of
+          steps, K and Q each with a step size of its own; where the tokens of largest
+          margin cannot be separated training may come to rest above it, which is an
+          error. In all other cases the infimum is estimated, and every step lowers the
+          loss of its samples.
+
+    mirror_p : float, default=2.0
+        The exponent of "mirror", above 1. 2 is "ngd"; smaller prefers sparse weights.
 
     learning_rate_init : float, default=0.02
-        Step size; not used by "lbfgs".
+        Step size; for "ngd" the length of a step, for "mirror" the l_q length of a step
+        of the dual weights, ``1/p + 1/q = 1``; for "polyak" the largest step size with
+        mini-batches and in `partial_fit`. Not used by "lbfgs", nor by "polyak" when it
+        sees all samples, which find their own.
 
     alpha : float, default=1e-2
         Strength of the penalty on all weights but intercepts.
@@ -200,6 +219,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
        arXiv 2306.13596, equation (1), for a prompt.
     .. [2] Tarzanagh et al., "Transformers as Support Vector Machines",
        arXiv 2308.16898, equation (1), for W and for keys and queries.
+    .. [3] Julistiono et al., "Optimizing Attention with Mirror Descent: Generalized
+       Max-Margin Token Selection", arXiv 2410.14581.
 
     Examples
     --------
@@ -218,7 +239,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         "mapping": [StrOptions(set(MAPPINGS))],
         "n_heads": [Interval(Integral, 1, None, closed="left")],
         "hidden_size": [Interval(Integral, 0, None, closed="left")],
-        "solver": [StrOptions({"adam", "lbfgs", "gd", "ngd"})],
+        "solver": [StrOptions({"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"})],
+        "mirror_p": [Interval(Real, 1, None, closed="neither")],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -250,6 +272,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         n_heads=1,
         hidden_size=0,
         solver="adam",
+        mirror_p=2.0,
         learning_rate_init=0.02,
         alpha=1e-2,
         max_iter=1000,
@@ -273,6 +296,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         self.n_heads = n_heads
         self.hidden_size = hidden_size
         self.solver = solver
+        self.mirror_p = mirror_p
         self.learning_rate_init = learning_rate_init
         self.alpha = alpha
         self.max_iter = max_iter
@@ -338,7 +362,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         ------
         ValueError
             If the input is malformed, parameters contradict each other, there is only
-            one class, or the loss becomes infinite.
+            one class, the loss becomes infinite, or "polyak" with a known infimum comes
+            to rest above it.
 
         Warns
         -----
@@ -481,6 +506,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         self, tokens, targets, weights, parameters, rng, reporter, incremental=False
     ):
         if not incremental:
+            self.__dict__.pop("_optimizer_of", None)
             self.__dict__.pop("_optimizer_state", None)
         from skattn.estimators import _torch_bridge as bridge
 
@@ -497,6 +523,29 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
 
         with bridge.threads_for(tokens):
             return bridge.attend(*self._model_and_batch(tokens))
+
+    def _seen_by_attention(self, tokens):
+        if not self.hidden_size:
+            return tokens
+        from skattn.estimators import _torch_bridge as bridge
+
+        with bridge.threads_for(tokens):
+            hidden = bridge.hidden_values(*self._model_and_batch(tokens))
+        return Tokens(
+            hidden,
+            tokens.offsets,
+            tokens.positions,
+            tokens.query,
+            n_positions=tokens.n_positions,
+        )
+
+    @property
+    def _implicit_norm(self):
+        if self.parameterization == "KQ":
+            return "nuc"
+        if self.solver == "mirror" and self.mirror_p != 2:
+            return self.mirror_p
+        return "fro"
 
     def _token_votes(self, tokens):
         from skattn.estimators import _torch_bridge as bridge

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skattn._input import read_input
 from skattn._links import DocumentationLinkMixin
 from skattn.estimators._heads import probabilities
-from skattn.estimators._queries import check_given_query
+from skattn.estimators._queries import check_given_query, query_vectors
 from skattn.estimators._token_algebra import first_best_rows
 
 
@@ -31,6 +31,28 @@ class Attended(NamedTuple):
     scores: np.ndarray
     weights: np.ndarray
     pooled: np.ndarray
+
+
+class AttentionView(NamedTuple):
+    """Attention as its support vector machine reads it.
+
+    `tokens` and `queries` are what attention sees, after a hidden layer if there is
+    one; `queries` is None for a prompt. `scores` and `weights` are (n_tokens, n_heads),
+    `coefs` are the attention weights with the axis of heads first, and `norm` is the
+    norm whose margin their training is drawn to.
+    """
+
+    tokens: object
+    queries: np.ndarray | None
+    scores: np.ndarray
+    weights: np.ndarray
+    coefs: np.ndarray
+    norm: str | float
+
+    def chosen(self, head):
+        """Return the index of the top token of each sample, of shape (n_samples,)."""
+        offsets = self.tokens.offsets
+        return first_best_rows(self.scores[:, head], offsets) - offsets[:-1]
 
 
 def _head_is_logistic(estimator):
@@ -286,6 +308,27 @@ class BaseAttentionClassifier(
         read = read_input(self, X, query=query)
         check_given_query(self, read.tokens, query is not None, reset=False)
         return read
+
+    def _view_attention(self, tokens):
+        """Return the `AttentionView` of `tokens`."""
+        attended = self._attend(tokens)
+        seen = self._seen_by_attention(tokens)
+        coefs = self.attention_coef_
+        return AttentionView(
+            seen,
+            query_vectors(self.query, seen),
+            attended.scores,
+            attended.weights,
+            coefs[None] if self.n_heads == 1 else coefs,
+            self._implicit_norm,
+        )
+
+    def _seen_by_attention(self, tokens):
+        return tokens
+
+    @property
+    def _implicit_norm(self):
+        return self.norm
 
     def _by_head(self, read, values, fill):
         """Give (n_tokens, n_heads) values the public layout, heads before tokens."""

@@ -52,8 +52,21 @@ class IterationReporter:
         """Say that an iteration ended; True asks to stop."""
         if not self._listening:
             return False
-        return self._subtask.call_on_fit_task_end(
-            estimator=self._estimator, **self._data, reconstruction_attributes=state
+        context = self._subtask
+        return context.call_on_fit_task_end(
+            estimator=self._estimator,
+            **self._data,
+            reconstruction_attributes=lambda: (
+                state() if self._is_due(context) else None
+            ),
+        )
+
+    def _is_due(self, context):
+        # scikit-learn asks for the fitted attributes at every iteration. A callback
+        # that looks at some only says so by `is_due(context)`, and saves the copies.
+        return any(
+            not hasattr(callback, "is_due") or callback.is_due(context)
+            for callback in self._estimator._skl_callbacks
         )
 
     def end(self, state):

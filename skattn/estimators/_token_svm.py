@@ -25,7 +25,7 @@ from skattn.estimators._queries import (
     check_given_query,
     query_vectors,
 )
-from skattn.estimators._rounds import InfeasibleMargin, run_rounds
+from skattn.estimators._rounds import InfeasibleMargin, Rounds, run_rounds
 from skattn.mappings import MAPPINGS
 from skattn.margin import SOLVERS, MarginProblem, solve
 from skattn.tokens import Tokens
@@ -385,8 +385,12 @@ class TokenSVM(CallbackSupportMixin, BaseAttentionClassifier):
         def choose(coef):
             return _rows_that_speak_for(y, algebra.project(tokens, coef.T), tokens)
 
+        losses = []
+
         def report(round_):
-            return reporter.end_iteration(lambda: self._state(round_, tokens))
+            losses.append(round_.loss)
+            stopped = Rounds(round_, round_, list(losses), "stopped")
+            return reporter.end_iteration(lambda: self._state_after(stopped, tokens))
 
         if self.tokens == "given":
             first_rows = rows_at_positions(tokens, selected, name="selected")

@@ -104,6 +104,12 @@ def attend(model, batch):
         )
 
 
+def hidden_values(model, batch):
+    """Return the tokens behind the hidden layer, of shape (n_tokens, hidden_size)."""
+    with torch.no_grad():
+        return model.hidden(batch.tokens).values.cpu().numpy()
+
+
 def token_votes(model, batch):
     """Return what each token adds to each output, of shape (n_tokens, n_outputs)."""
     with torch.no_grad():

@@ -30,6 +30,11 @@ def check_combinations(estimator):
             f"rank={estimator.rank} needs parameterization='KQ'; got "
             f"parameterization={estimator.parameterization!r}."
         )
+    if estimator.solver != "mirror" and estimator.mirror_p != 2.0:
+        raise ValueError(
+            f"mirror_p={estimator.mirror_p} needs solver='mirror'; got "
+            f"solver={estimator.solver!r}."
+        )
     if estimator.solver == "lbfgs" and estimator.batch_size not in ("auto", None):
         raise ValueError(
             f"solver='lbfgs' takes all samples at every step, which "
@@ -145,12 +150,20 @@ def run_training(
         state["n_token_features_"] = state["coef_"].shape[1] // estimator.n_heads
         return state
 
+    losses = list(getattr(estimator, "loss_curve_", [])) if incremental else []
+
+    def stopped_now():
+        return {**fitted_now(), "loss_curve_": list(losses), "n_iter_": len(losses)}
+
     def on_epoch(epoch):
+        losses.append(epoch.loss)
         if logger is not None:
             logger.info("Epoch %d, loss = %.8f", epoch.number + 1, epoch.loss)
-        return reporter.end_iteration(fitted_now)
+        return reporter.end_iteration(stopped_now)
 
-    earlier = getattr(estimator, "_optimizer_state", None) if incremental else None
+    earlier = _optimizer_state(estimator) if incremental else None
+    batch_size = _batch_size(estimator, len(targets))
+    sees_all = batch_size is None and not incremental
     try:
         result = train(
             model,
@@ -161,12 +174,14 @@ def run_training(
             learning_rate=estimator.learning_rate_init,
             alpha=estimator.alpha,
             max_iter=1 if incremental else estimator.max_iter,
-            batch_size=_batch_size(estimator, len(targets)),
+            batch_size=batch_size,
             tol=0.0 if incremental else estimator.tol,
             n_iter_no_change=estimator.n_iter_no_change,
             rng=rng,
             validation=validate,
             freeze_head=estimator.freeze_head,
+            mirror_p=estimator.mirror_p,
+            max_learning_rate=None if sees_all else estimator.learning_rate_init,
             on_epoch_begin=reporter.begin_iteration,
             on_epoch=on_epoch,
             optimizer_state=None if earlier is None else bridge.as_tensors(earlier),
@@ -174,10 +189,9 @@ def run_training(
     except FloatingPointError as error:
         raise ValueError(str(error)) from error
     state = fitted_now()
-    losses = result.loss_curve
     if incremental:
-        losses = [*getattr(estimator, "loss_curve_", []), *losses]
         state["_optimizer_state"] = bridge.as_arrays(result.optimizer_state)
+        state["_optimizer_of"] = _optimizer_of(estimator)
     scores = result.validation_scores
     state["loss_curve_"] = losses
     state["n_iter_"] = len(losses)
@@ -191,6 +205,18 @@ def run_training(
             "learning_rate_init, or scale the features."
         )
     return state
+
+
+def _optimizer_of(estimator):
+    """Return what the state of an optimiser depends on."""
+    return estimator.solver, estimator.freeze_head
+
+
+def _optimizer_state(estimator):
+    """Return the state to go on from, if it is that of the present solver."""
+    if getattr(estimator, "_optimizer_of", None) != _optimizer_of(estimator):
+        return None
+    return estimator._optimizer_state
 
 
 def _hold_out(estimator, batch, targets, weights, rng):

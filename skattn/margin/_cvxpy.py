@@ -83,7 +83,7 @@ def solve_cvxpy(problem, tol=1e-6, max_iter=200, warm_start=None, callback=None)
     is_nuclear = isinstance(problem.norm, NuclearNorm)
     improve = polish_nuclear if is_nuclear else polish
     for program in _programs(problem, reduced):
-        outcome = _run_clarabel(program, reduced, min(tol, TOLERANCES[0]), max_iter)
+        outcome = run_clarabel(program, reduced, min(tol, TOLERANCES[0]), max_iter)
         n_iter += outcome.n_iter
         if outcome.point is not None:
             certificate.offer(coef=reduced.lift(outcome.point), dual=outcome.dual)
@@ -102,21 +102,74 @@ def solve_cvxpy(problem, tol=1e-6, max_iter=200, warm_start=None, callback=None)
     return best_so_far()
 
 
-class _Program(NamedTuple):
+class Program(NamedTuple):
+    """A cone program, and what its solution means in reduced coordinates."""
+
     problem: object
     point: object
-    margin_constraint: object
+    margins: "_Margins"
     point_unit: float
     dual_unit: float
 
 
-class _Outcome(NamedTuple):
+class _Margins:
+    """The rows as constraints of cvxpy, and their duals in one array."""
+
+    def __init__(self, left_side, required, is_equality):
+        self._parts = [(slice(None), left_side >= required, 1)]
+        if is_equality is not None:
+            margins, levels = np.flatnonzero(~is_equality), np.flatnonzero(is_equality)
+            self._parts = [
+                (margins, left_side[margins] >= required[margins], 1),
+                # cvxpy adds equalities to the Lagrangian and subtracts margins.
+                (levels, left_side[levels] == required[levels], -1),
+            ]
+        self._size = left_side.size
+
+    @property
+    def constraints(self):
+        return [constraint for _, constraint, _ in self._parts if constraint.size]
+
+    @property
+    def dual_value(self):
+        dual = np.zeros(self._size)
+        for rows, constraint, sign in self._parts:
+            if constraint.size:
+                if constraint.dual_value is None:
+                    return None
+                dual[rows] = sign * constraint.dual_value
+        return dual
+
+
+class Outcome(NamedTuple):
+    """What Clarabel found; None where it found nothing."""
+
     point: np.ndarray | None
     dual: np.ndarray | None
     n_iter: int
 
 
-def _run_clarabel(program, reduced, tol, max_iter):
+def run_clarabel(program, reduced, tol, max_iter):
+    """Solve a program that was written in reduced coordinates.
+
+    Parameters
+    ----------
+    program : Program
+
+    reduced : ReducedProblem
+        Its coordinates.
+
+    tol : float
+        What Clarabel is asked for.
+
+    max_iter : int
+        Limit on its iterations.
+
+    Returns
+    -------
+    outcome : Outcome
+        The point in reduced coordinates, the duals of the problem itself.
+    """
     import cvxpy as cp
 
     for attempt in (tol, max(tol, TOLERANCES[1])):
@@ -137,9 +190,9 @@ def _run_clarabel(program, reduced, tol, max_iter):
         except cp.SolverError:
             continue
     else:
-        return _Outcome(None, None, 0)
-    point, dual = program.point.value, program.margin_constraint.dual_value
-    return _Outcome(
+        return Outcome(None, None, 0)
+    point, dual = program.point.value, program.margins.dual_value
+    return Outcome(
         None if point is None else program.point_unit * point,
         None if dual is None else program.dual_unit * dual / reduced.scale**2,
         program.problem.solver_stats.num_iters or 0,
@@ -157,17 +210,50 @@ def _programs(problem, reduced):
     is_hard = problem.merged.is_hard
     cost = problem.merged.C * reduced.scale**2
     if is_hard.all():
-        yield _write_program(problem, reduced, is_hard, 1.0, 1.0)
+        yield write_program(problem, reduced, is_hard, 1.0, 1.0)
         return
     largest = float(cost[~is_hard].max())
     if largest > LARGE_COST:
-        yield _write_program(problem, reduced, np.ones_like(is_hard), 1.0, 1.0)
-        yield _write_program(problem, reduced, is_hard, 1.0, largest)
+        yield write_program(problem, reduced, np.ones_like(is_hard), 1.0, 1.0)
+        yield write_program(problem, reduced, is_hard, 1.0, largest)
     unit = 1.0 if is_hard.any() else min(1.0, largest)
-    yield _write_program(problem, reduced, is_hard, unit, unit)
+    yield write_program(problem, reduced, is_hard, unit, unit)
 
 
-def _write_program(problem, reduced, is_hard, point_unit, dual_unit):
+def write_program(
+    problem,
+    reduced,
+    is_hard,
+    point_unit=1.0,
+    dual_unit=1.0,
+    required=1.0,
+    is_equality=None,
+):
+    """Write a margin problem as a cone program.
+
+    Parameters
+    ----------
+    problem : MarginProblem or GeneralProblem
+
+    reduced : ReducedProblem
+        The coordinates of its rows.
+
+    is_hard : boolean array of shape (m,)
+        Which rows are to have no slack.
+
+    point_unit, dual_unit : float
+        Units of the solution and of the duals.
+
+    required : float or ndarray of shape (m,), default=1.0
+        What each row must reach.
+
+    is_equality : boolean array of shape (m,), default=None
+        Which rows must not exceed it either; None: none.
+
+    Returns
+    -------
+    program : Program
+    """
     import cvxpy as cp
 
     point = cp.Variable(reduced.shape)
@@ -199,11 +285,11 @@ def _write_program(problem, reduced, is_hard, point_unit, dual_unit):
         cost = problem.merged.C[soft] * reduced.scale**2
         objective = (point_unit**2 / dual_unit) * half_square
         objective = objective + (cost / dual_unit) @ slack
-    margin_constraint = left_side >= 1
-    return _Program(
-        cp.Problem(cp.Minimize(objective), [margin_constraint, *constraints]),
+    margins = _Margins(left_side, required, is_equality)
+    return Program(
+        cp.Problem(cp.Minimize(objective), [*margins.constraints, *constraints]),
         point,
-        margin_constraint,
+        margins,
         point_unit,
         dual_unit,
     )

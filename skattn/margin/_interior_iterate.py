@@ -11,6 +11,10 @@ from skattn.margin._norms import NuclearNorm
 #: Equations of the largest Newton system: 64 times 64 entries, or as many rows.
 LARGEST_SYSTEM = 4096
 
+#: What stands for an infinite weight in the rows of equalities. What they lack for it
+#: in one step, which is a change of a dual divided by this, the next step sees.
+EQUALITY_WEIGHT = 1e10
+
 
 class _Move(NamedTuple):
     """A Newton direction, of the norm's part and of what is left of the rows."""
@@ -23,8 +27,9 @@ class _Move(NamedTuple):
 class InteriorPoint:
     """An iterate strictly inside all its inequalities.
 
-    With ``margins(W) + slack - distance = 1``, the pairs (dual, distance) and, where
-    slack is allowed, (C - dual, slack) are positive, and complementary in the end.
+    With ``margins(W) + slack - distance = required``, the pairs (dual, distance) and,
+    where slack is allowed, (C - dual, slack) are positive, and complementary in the
+    end.
 
     Parameters
     ----------
@@ -37,6 +42,13 @@ class InteriorPoint:
         Whether to start with enough slack for every margin, or with little where C is
         large, for solutions that have little.
 
+    required : float or ndarray of shape (m,), default=1.0
+        The margins asked for.
+
+    is_equality : boolean array of shape (m,), default=None
+        Rows whose margin is to be what is required, no more. Their duals have any
+        sign, and they have no distance.
+
     Attributes
     ----------
     dual : ndarray of shape (m,)
@@ -46,29 +58,40 @@ class InteriorPoint:
         Mean product of the pairs before the last step.
     """
 
-    def __init__(self, problem, rows, starts_slack=True):
+    def __init__(
+        self, problem, rows, starts_slack=True, required=1.0, is_equality=None
+    ):
         self._rows = rows
+        self._required = required
+        self._pairs, self._equalities = slice(None), slice(0)
+        if is_equality is not None:
+            self._pairs = np.flatnonzero(~is_equality)
+            self._equalities = np.flatnonzero(is_equality)
         C = problem.merged.C * rows.scale**2
         self._soft = np.flatnonzero(~problem.merged.is_hard)
         # Equal duals at their best common factor.
         equal = np.ones(rows.size)
+        equal[self._equalities] = 0
+        n_pairs = equal[self._pairs].size
         size = problem.norm.dual_value(rows.adjoint(equal))
-        start = rows.size / max(size, 1e-9 * rows.size) ** 2
+        start = np.sum(required * equal) / max(size, 1e-9 * rows.size) ** 2
         self.dual = np.minimum(start * equal, 0.5 * C)
         is_nuclear = isinstance(problem.norm, NuclearNorm)
         self._norm = (NuclearPart if is_nuclear else FrobeniusPart)(rows, self.dual)
         margins = rows.margins(self._norm.point)
-        self._distance = np.maximum(margins - 1, 1)
+        unit = float(np.max(np.abs(required)))
+        self._distance = np.maximum(margins - required, unit)
         self._spare = (C - self.dual)[self._soft]
-        self._slack = np.maximum(1 - margins[self._soft], 0) + 1
+        self._slack = np.maximum(required - margins, 0)[self._soft] + unit
         if not starts_slack:
             # The pairs are to start about equal: a large C makes little slack.
             product = float(np.mean(self.dual * self._distance))
             self._slack = np.minimum(self._slack, product / self._spare)
         self._distance[self._soft] = np.maximum(
-            margins[self._soft] - 1 + self._slack, 1
+            (margins - required)[self._soft] + self._slack, unit
         )
-        self._degree = rows.size + self._soft.size + self._norm.degree
+        self._distance[self._equalities] = 0
+        self._degree = n_pairs + self._soft.size + self._norm.degree
         self._uses_rows = rows.size <= rows.n_entries
         self.barrier = np.inf
 
@@ -98,7 +121,8 @@ class InteriorPoint:
         """
         rows, norm, soft = self._rows, self._norm, self._soft
         norm.rescale(rows.adjoint(self.dual))
-        weights = self._distance / self.dual
+        weights = np.full(rows.size, 1 / EQUALITY_WEIGHT)
+        weights[self._pairs] = self._distance[self._pairs] / self.dual[self._pairs]
         weights[soft] += self._slack / self._spare
         weights = 1 / weights
         system = (RowSystem if self._uses_rows else EntrySystem)(
@@ -118,14 +142,16 @@ class InteriorPoint:
 
     def _direction(self, system, weights, centre, previous=None):
         rows, soft = self._rows, self._soft
-        lacking = rows.margins(self._norm.point) - 1 - self._distance
+        pairs = self._pairs
+        lacking = rows.margins(self._norm.point) - self._required - self._distance
         lacking[soft] += self._slack
         dual_goal = centre - self.dual * self._distance
         spare_goal = centre - self._spare * self._slack
         if previous is not None:
             dual_goal -= previous.direction.dual * previous.distance
             spare_goal += previous.direction.dual[soft] * previous.slack
-        h = dual_goal / self.dual - lacking
+        h = -lacking
+        h[pairs] += dual_goal[pairs] / self.dual[pairs]
         h[soft] -= spare_goal / self._spare
         direction = self._norm.direction(
             system,
@@ -137,6 +163,7 @@ class InteriorPoint:
         slack = (spare_goal + self._slack * direction.dual[soft]) / self._spare
         distance = rows.margins(direction.point) + lacking
         distance[soft] += slack
+        distance[self._equalities] = 0
         return _Move(direction, distance, slack)
 
     def _longest_steps(self, move):
@@ -150,7 +177,7 @@ class InteriorPoint:
             ),
             min(
                 dual_step,
-                _longest_step(self.dual, dual),
+                _longest_step(self.dual[self._pairs], dual[self._pairs]),
                 _longest_step(self._spare, -dual[self._soft]),
             ),
         )

@@ -18,17 +18,17 @@ LARGEST_SINGULAR = 300
 MAX_ROUNDS = 20
 
 
-def polish(problem, certificate, reduced, dual):
+def polish(problem, certificate, reduced, dual, required=1.0, is_equality=None):
     """Newton's method on the constraints that hold with equality.
 
     Constraints are guessed to be free (at the margin, 0 < a < C), inactive (a = 0) or
-    at their bound (a = C). The free duals solve ``margins = 1``, which for the
+    at their bound (a = C). The free duals solve ``margins = required``, which for the
     Frobenius norm is one linear system; a dual that leaves its interval and a margin
-    on the wrong side of 1 change the guess. Every round is offered to `certificate`.
+    on the wrong side change the guess. Every round is offered to `certificate`.
 
     Parameters
     ----------
-    problem : MarginProblem
+    problem : MarginProblem or GeneralProblem
         Of a norm with a primal solution to each dual: Frobenius or entrywise.
 
     certificate : Certificate
@@ -41,14 +41,22 @@ def polish(problem, certificate, reduced, dual):
 
     dual : ndarray of shape (problem.merged.size,)
         Dual variables of the solver that ran.
+
+    required : float or ndarray of shape (m,), default=1.0
+        What each margin is to reach.
+
+    is_equality : boolean array of shape (m,), default=None
+        Rows that are free always, with duals of any sign; None: there is none.
     """
     constraints = problem.merged
     norm = problem.norm
     C = constraints.C
-    dual = np.clip(dual, 0, C)
+    least = 0.0 if is_equality is None else np.where(is_equality, -np.inf, 0.0)
+    dual = np.clip(dual, least, C)
     if not dual.any():
         return
-    is_zero, is_full = guess_sets(constraints, dual, certificate.coef)
+    distance = constraints.margins(certificate.coef) - required
+    is_zero, is_full = guess_sets(constraints, dual, distance, is_equality)
     # Far more free constraints than dimensions: the guess is too poor to settle.
     most_free = min(2 * int(np.prod(problem.coef_shape)), LARGEST_FREE_SET)
     most_free = max(most_free, SMALL_FREE_SET)
@@ -59,20 +67,21 @@ def polish(problem, certificate, reduced, dual):
             break
         gradient = constraints.adjoint(dual)
         if free.size and gradient.any():
-            residual = 1 - constraints.margins(norm.primal_from_dual(gradient))[free]
+            margins = constraints.margins(norm.primal_from_dual(gradient))
+            residual = (required - margins)[free]
             curvature = _curvature(problem, reduced, free, gradient)
             dual[free] += _solve_symmetric(curvature, residual)
 
         gap_before = certificate.gap
-        coef = norm.primal_from_dual(constraints.adjoint(np.clip(dual, 0, C)))
+        coef = norm.primal_from_dual(constraints.adjoint(np.clip(dual, least, C)))
         certificate.offer(coef=coef, dual=dual)
         margins = constraints.margins(coef)
         rounding = 1e-12 * max(1.0, np.abs(margins).max())
-        leaves_zero = is_zero & (margins < 1 - rounding)
-        leaves_full = is_full & (margins > 1 + rounding)
+        leaves_zero = is_zero & (margins < required - rounding)
+        leaves_full = is_full & (margins > required + rounding)
         is_settled = not (leaves_zero.any() or leaves_full.any())
-        is_settled &= bool(np.all(dual >= 0) and np.all(dual <= C))
-        is_zero = (is_zero & ~leaves_zero) | (dual < 0)
+        is_settled &= bool(np.all(dual >= least) and np.all(dual <= C))
+        is_zero = (is_zero & ~leaves_zero) | (dual < least)
         is_full = (is_full & ~leaves_full) | (dual > C)
         if is_settled and certificate.gap >= gap_before:
             break
@@ -85,7 +94,7 @@ def _curvature(problem, reduced, free, gradient):
     return curvature * reduced.scale**2
 
 
-def guess_sets(constraints, dual, coef):
+def guess_sets(constraints, dual, distance, is_equality=None):
     """Tell constraints apart by which of dual and distance to the margin is nearer 0.
 
     Parameters
@@ -93,19 +102,24 @@ def guess_sets(constraints, dual, coef):
     constraints : Constraints
 
     dual : ndarray of shape (m,)
-        Within [0, C], not all 0.
+        Not all 0; within [0, C], and of any sign in equalities.
 
-    coef : ndarray
-        A primal candidate.
+    distance : ndarray of shape (m,)
+        How far a primal candidate exceeds the margins asked for.
+
+    is_equality : boolean array of shape (m,), default=None
+        Rows that are at the margin in any case.
 
     Returns
     -------
     is_zero, is_full : boolean arrays of shape (m,)
         Where the dual is taken to be 0, and where C; the rest is at the margin.
     """
-    distance = constraints.margins(coef) - 1
-    is_zero = dual / dual.max() < distance
-    is_full = (constraints.C - dual) / dual.max() < -distance
+    largest = np.abs(dual).max()
+    is_zero = dual / largest < distance
+    is_full = (constraints.C - dual) / largest < -distance
+    if is_equality is not None:
+        is_zero &= ~is_equality
     return is_zero, is_full & ~is_zero & ~constraints.is_hard
 
 

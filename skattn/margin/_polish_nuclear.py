@@ -12,21 +12,21 @@ MOST_UNKNOWNS = 2000
 MAX_STEPS = 6
 
 
-def polish_nuclear(problem, certificate, reduced, dual):
+def polish_nuclear(problem, certificate, reduced, dual, required=1.0, is_equality=None):
     """Newton's method on the rank and the equalities that an interior point found.
 
     With W = P Q', the nuclear norm of W is the least value of
-    ``h = (|P|^2 + |Q|^2) / 2``. Where margins are exactly 1 on the free constraints,
-    the solution of the convex problem satisfies::
+    ``h = (|P|^2 + |Q|^2) / 2``. Where margins are exactly what is required on the free
+    constraints, the solution of the convex problem satisfies::
 
-        h P = A(a) Q,    h Q = A(a)' P,    margins(P Q') = 1
+        h P = A(a) Q,    h Q = A(a)' P,    margins(P Q') = required
 
     Every step is offered to `certificate`, which sees to it that a wrong guess of the
     rank or of the free constraints does no harm.
 
     Parameters
     ----------
-    problem : MarginProblem
+    problem : MarginProblem or GeneralProblem
         Of the nuclear norm.
 
     certificate : Certificate
@@ -37,6 +37,9 @@ def polish_nuclear(problem, certificate, reduced, dual):
 
     dual : ndarray of shape (problem.merged.size,)
         Dual variables of the solver that ran.
+
+    required, is_equality : object
+        As in `polish`.
     """
     constraints = problem.merged
     # The equations are those of the half square, whose duals are at their best factor.
@@ -46,7 +49,8 @@ def polish_nuclear(problem, certificate, reduced, dual):
         return
     if not dual.any():
         return
-    is_zero, is_full = guess_sets(constraints, dual, certificate.coef)
+    distance = constraints.margins(certificate.coef) - required
+    is_zero, is_full = guess_sets(constraints, dual, distance, is_equality)
     free = np.flatnonzero(~is_zero & ~is_full)
     dual = np.where(is_full, constraints.C, np.where(is_zero, 0, dual))
     dual = dual * reduced.scale**2
@@ -62,9 +66,10 @@ def polish_nuclear(problem, certificate, reduced, dual):
     if sparse.issparse(free_rows):
         free_rows = free_rows.toarray()
     free_rows = free_rows.reshape(free.size, *reduced.shape)
+    targets = np.broadcast_to(required, constraints.C.shape)[free]
     for _ in range(MAX_STEPS):
         gradient = (reduced.rows.T @ dual).reshape(reduced.shape)
-        system, residual = _equations(left, right, gradient, free_rows)
+        system, residual = _equations(left, right, gradient, free_rows, targets)
         step = linalg.lstsq(system, -residual)[0]
         left = left + step[: left.size].reshape(left.shape)
         right = right + step[left.size : n_factor_entries].reshape(right.shape)
@@ -88,7 +93,7 @@ def _factors(point, gradient):
     return left[:, :rank] * roots, right[:rank].T * roots
 
 
-def _equations(left, right, gradient, free_rows):
+def _equations(left, right, gradient, free_rows, targets):
     rank = left.shape[1]
     factors = np.concatenate([left.ravel(), right.ravel()])
     size = 0.5 * float(factors @ factors)
@@ -111,4 +116,4 @@ def _equations(left, right, gradient, free_rows):
     )
     margins = np.einsum("mij,ij->m", free_rows, left @ right.T)
     system = np.block([[curvature, -slopes.T], [-slopes, np.zeros((n_free, n_free))]])
-    return system, np.concatenate([stationarity, 1 - margins])
+    return system, np.concatenate([stationarity, targets - margins])

@@ -69,13 +69,19 @@ class Certificate:
             count as 0.
         """
         if coef is not None and np.isfinite(coef).all():
-            value, scaled, margins = _primal_bound(self._problem, coef)
+            value, scaled, margins = self._primal_bound(coef)
             if self.coef is None or value <= self.upper_bound * (1 + ROUNDING):
                 self.upper_bound, self.coef, self.margins = value, scaled, margins
         if dual is not None and np.isfinite(dual).all():
-            value, scaled = _dual_bound(self._problem, dual)
+            value, scaled = self._dual_bound(dual)
             if self.dual is None or value >= self.lower_bound * (1 - ROUNDING):
                 self.lower_bound, self.dual = value, scaled
+
+    def _primal_bound(self, coef):
+        return _primal_bound(self._problem, coef)
+
+    def _dual_bound(self, dual):
+        return _dual_bound(self._problem, dual)
 
     @property
     def gap(self):

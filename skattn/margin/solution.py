@@ -12,13 +12,13 @@ RANK_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class MarginSolution:
-    """A certified solution of a `MarginProblem`.
+    """A certified solution of a `MarginProblem` or a `GeneralProblem`.
 
     Attributes
     ----------
     coef : ndarray of shape (d,) or (d, d_q)
         The solution W. When all margins are hard it is rescaled to a minimum margin of
-        exactly 1. All NaN when the problem is infeasible.
+        exactly 1, or of what is asked for. All NaN when the problem is infeasible.
 
     objective : float
         ``|W|`` when all margins are hard, otherwise the primal value
@@ -27,10 +27,12 @@ class MarginSolution:
     dual_coef : ndarray of shape (n_tokens,)
         Dual variables, one a real token: 0 at the selected one and wherever a token
         has no constraint. The Frobenius solution is the sum of
-        ``dual_coef * dx z'``.
+        ``dual_coef * dx z'``. Of several selected tokens of a sample all but the first
+        have the dual, of any sign, of being level with the first.
 
     slack : ndarray of shape (n_tokens,)
-        ``max(0, 1 - margin)`` in the same layout; 0 where the margin is hard.
+        What the margin lacks of 1, or of what is asked for, in the same layout; 0
+        where the margin is hard.
 
     duality_gap : float
         ``(upper_bound - lower_bound) / upper_bound``. NaN when infeasible.
@@ -39,7 +41,9 @@ class MarginSolution:
         What the duals and the coef prove about the optimum.
 
     min_margin : float
-        Smallest ``dx' W z``; infinite without constraints.
+        Smallest ``dx' W z``; infinite without constraints. Where samples ask for
+        margins of their own it is the smallest ratio to what is asked for, where that
+        is above 0.
 
     status : {"optimal", "infeasible", "max_iter"}
         "optimal" when the gap reached the tolerance; "infeasible" when `ray` proves
@@ -58,7 +62,17 @@ class MarginSolution:
 
     ray_residual : float or None
         Frobenius norm of that sum, relative to the same weighted sum of the norms of
-        its terms.
+        its terms. With several selected tokens `ray` has a sum of absolute values of
+        1, and any sign at selected tokens (Farkas' lemma); with margins of different
+        sizes the residual is also relative to the share of the largest one that `ray`
+        reaches.
+
+    finite : MarginSolution or None
+        The finite component of attention weights, where `attention_svm` was given
+        them: the smallest W that reproduces their ratios within selected sets.
+
+    finite_coef : ndarray of shape (d,) or (d, d_q), or None
+        Its `coef`.
 
     rank : int
         Singular values of `coef` above 1e-3 of the largest; 0 when infeasible.
@@ -77,6 +91,12 @@ class MarginSolution:
     n_iter: int
     ray: np.ndarray | None = None
     ray_residual: float | None = None
+    finite: "MarginSolution | None" = None
+
+    @property
+    def finite_coef(self):
+        """The finite component W_fin, where it was asked for."""
+        return None if self.finite is None else self.finite.coef
 
     @cached_property
     def rank(self):
@@ -84,8 +104,25 @@ class MarginSolution:
         if not np.isfinite(self.coef).all():
             return 0
         # Small problems are solved in the time that this takes: it is left to be asked.
-        singular = np.linalg.svd(np.atleast_2d(self.coef), compute_uv=False)
-        return int(np.sum(singular > RANK_TOLERANCE * singular[0]))
+        return rank_of(self.coef, RANK_TOLERANCE)
+
+
+def rank_of(coef, tol):
+    """Count the singular values above `tol` of the largest.
+
+    Parameters
+    ----------
+    coef : ndarray of shape (d,), (d, d_q) or (..., d, d_q)
+
+    tol : float
+
+    Returns
+    -------
+    rank : int, or int array of shape (...)
+    """
+    singular = np.linalg.svd(np.atleast_2d(coef), compute_uv=False)
+    rank = np.sum(singular > tol * singular[..., :1], axis=-1)
+    return rank if coef.ndim > 2 else int(rank)
 
 
 def certified_solution(problem, certificate, *, tol, solver, n_iter):

@@ -178,14 +178,19 @@ def check_request(problem, tol, max_iter, solver):
         raise TypeError(
             f"problem must be a MarginProblem, got {type(problem).__name__}."
         )
-    if not (isinstance(tol, Real) and tol > 0):
-        raise ValueError(f"tol must be above 0, got {tol!r}.")
-    if max_iter is not None and not (isinstance(max_iter, Integral) and max_iter > 0):
-        raise ValueError(f"max_iter must be a positive integer, got {max_iter!r}.")
+    check_limits(tol, max_iter)
     if solver != "auto" and solver not in SOLVERS:
         raise ValueError(
             f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {solver!r}."
         )
+
+
+def check_limits(tol, max_iter):
+    """Refuse a `tol` or `max_iter` that is not positive, by `ValueError`."""
+    if not (isinstance(tol, Real) and tol > 0):
+        raise ValueError(f"tol must be above 0, got {tol!r}.")
+    if max_iter is not None and not (isinstance(max_iter, Integral) and max_iter > 0):
+        raise ValueError(f"max_iter must be a positive integer, got {max_iter!r}.")
 
 
 def solvers_for(problem, *, prefers_cvxpy=True):

@@ -1,12 +1,21 @@
 """Normalised gradient descent."""
 
 import torch
-from torch.optim import Optimizer
+
+from skattn.optim._groups import (
+    GroupOptimizer,
+    blocks,
+    check_above,
+    check_norm,
+    check_weight_decay,
+    moving_parameters,
+    unit_length,
+)
 
 __all__ = ["NormalizedGD"]
 
 
-class NormalizedGD(Optimizer):
+class NormalizedGD(GroupOptimizer):
     """Gradient descent with steps of fixed length: ``W -= lr * grad / |grad|``.
 
     The optimiser of arXiv:2308.16898. Attention trained on its way to the SVM has
@@ -16,22 +25,30 @@ class NormalizedGD(Optimizer):
 
     A gradient of any size gives a step of length `lr`: there is no constant in the
     denominator, and the largest entry is divided out before squaring, so that nothing
-    underflows. A group whose gradient is exactly zero stays where it is.
+    underflows. Without momentum, a group whose gradient is exactly zero stays where
+    it is.
 
     Parameters
     ----------
     params : iterable of torch.Tensor, of (name, tensor) pairs or of dict
-        Parameters, or parameter groups.
+        Parameters, or parameter groups, which may have options of their own.
     lr : float, default=0.1
         Length of the step of each group.
     weight_decay : float, default=0
         What is added to the gradient, before it is normalised, for each unit of weight.
         Even the smallest decay is a brake once the gradient has vanished.
+    momentum : float in [0, 1), default=0
+        Heavy ball on the normalised direction: ``V = momentum * V + grad / |grad|``
+        and ``W -= lr * V``, so that steps are at most ``lr / (1 - momentum)`` long. A
+        zero gradient adds nothing to V, which goes on moving the weights.
+    norm : {"group", "global"}, default="group"
+        Whether a group is normalised by itself, or by one norm over the gradients of
+        all groups with ``norm="global"``.
 
     Raises
     ------
     ValueError
-        If `lr` is not positive or `weight_decay` is negative.
+        If an option is out of its range, in any group.
 
     Examples
     --------
@@ -45,46 +62,46 @@ class NormalizedGD(Optimizer):
     tensor([0., 0.])
     """
 
-    def __init__(self, params, lr=0.1, weight_decay=0.0):
-        if not lr > 0.0:
-            raise ValueError(f"lr must be positive, got {lr}.")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight_decay must be at least 0, got {weight_decay}.")
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+    def __init__(self, params, lr=0.1, weight_decay=0.0, *, momentum=0.0, norm="group"):
+        options = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "norm": norm,
+        }
+        super().__init__(params, options)
 
-    @torch.no_grad()
-    def step(self, closure=None):
-        """Take one step.
+    def _move(self):
+        for block in blocks(self.param_groups):
+            self._move_block(block)
 
-        Parameters
-        ----------
-        closure : callable, default=None
-            Reevaluates the model and returns the loss.
+    def _move_block(self, block):
+        groups, parameters, gradients = [], [], []
+        for group in block:
+            moving, own_gradients = moving_parameters(group)
+            groups += [group] * len(moving)
+            parameters += moving
+            gradients += own_gradients
+        directions = unit_length(gradients)
+        for group, parameter, direction in zip(
+            groups, parameters, directions, strict=True
+        ):
+            if group["momentum"] > 0.0:
+                direction = self._with_momentum(parameter, direction, group["momentum"])
+            parameter.sub_(group["lr"] * direction)
 
-        Returns
-        -------
-        loss : torch.Tensor or None
-            What `closure` returned.
-        """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            moving = [p for p in group["params"] if p.grad is not None]
-            if moving:
-                _take_step(moving, group["lr"], group["weight_decay"])
-        return loss
+    def _with_momentum(self, parameter, direction, momentum):
+        state = self.state[parameter]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(parameter)
+        return state["momentum_buffer"].mul_(momentum).add_(direction)
 
-
-def _take_step(parameters, lr, weight_decay):
-    gradients = [p.grad for p in parameters]
-    if weight_decay > 0.0:
-        gradients = [p.grad + weight_decay * p for p in parameters]
-    peak = torch.stack([gradient.abs().amax() for gradient in gradients]).amax()
-    if peak == 0.0:
-        return
-    directions = [gradient / peak for gradient in gradients]
-    norm = torch.stack([direction.norm() for direction in directions]).norm()
-    for parameter, direction in zip(parameters, directions, strict=True):
-        parameter.sub_(lr * (direction / norm))
+    @staticmethod
+    def _check_group(group):
+        check_above(group, "lr", 0.0, "positive")
+        check_weight_decay(group)
+        if not 0.0 <= group["momentum"] < 1.0:
+            raise ValueError(
+                f"momentum must be at least 0 and below 1, got {group['momentum']!r}."
+            )
+        check_norm(group)

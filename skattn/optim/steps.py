@@ -1,31 +1,41 @@
 """One step of training: the objective, its gradient, the optimiser."""
 
+import warnings
+
 import numpy as np
 import torch
 from torch.nn import functional
 
+from skattn.optim.excess import excess_loss
+from skattn.optim.mirror import MirrorDescent
 from skattn.optim.normalized import NormalizedGD
+from skattn.optim.polyak import PolyakGD
 
 __all__ = ["SOLVERS", "Steps", "make_optimizer"]
 
-SOLVERS = ("adam", "lbfgs", "gd", "ngd")
+SOLVERS = ("adam", "lbfgs", "gd", "ngd", "polyak", "mirror")
 
 # The product of K and Q grows with the square of the number of normalised steps, and
 # its gradient is gone before its direction is final. The decay of the code published
 # with arXiv:2308.16898 holds it where the gradient is about as large, and there the
-# direction keeps improving.
+# direction keeps improving. Mirror descent has the same steps, with another length.
 KEY_QUERY_DECAY = float(np.finfo(np.float64).eps)
 
 
 class Steps:
-    """The steps of the optimiser, on all samples or on mini-batches."""
+    """The steps of the optimiser, on all samples or on mini-batches.
 
-    def __init__(self, model, optimizer, alpha):
+    With `by_excess` the optimiser sees the loss less the infimum that the fixed head
+    allows, which has all its digits where the loss has none left.
+    """
+
+    def __init__(self, model, optimizer, alpha, by_excess=False):
         self.model = model
         self.optimizer = optimizer
         self.parameters = [p for g in optimizer.param_groups for p in g["params"]]
         self.penalised = [p for p in self.parameters if p.ndim > 1]
         self.alpha = alpha
+        self.by_excess = by_excess
         self.needs_slope = isinstance(optimizer, torch.optim.LBFGS)
         #: Largest entry of the gradient where the last step of lbfgs began.
         self.largest_slope = np.inf
@@ -39,10 +49,14 @@ class Steps:
             nonlocal loss_before
             for parameter in self.parameters:
                 parameter.grad = None
-            loss = self.objective(batch, targets, shares)
+            infimum = 0.0
+            if self.by_excess:
+                loss, infimum = excess_loss(self.model, batch, targets, shares)
+            else:
+                loss = self.objective(batch, targets, shares)
             loss.backward()
             if loss_before is None:
-                loss_before = float(loss.detach())
+                loss_before = float(loss.detach()) + float(infimum)
                 if self.needs_slope:
                     self.largest_slope = max(
                         float(p.grad.abs().max()) for p in self.parameters
@@ -81,8 +95,13 @@ def _sample_losses(logits, targets):
     return functional.cross_entropy(logits, targets, reduction="none")
 
 
-def make_optimizer(solver, groups, learning_rate, state):
-    """Build the torch optimiser of a solver, going on from `state` if there is one."""
+def make_optimizer(
+    solver, groups, learning_rate, state, *, mirror_p=2.0, optimum=None, max_lr=None
+):
+    """Build the torch optimiser of a solver, going on from `state` if there is one.
+
+    `mirror_p` is for "mirror"; `optimum`, of the loss, and `max_lr` for "polyak".
+    """
     parameters = [parameter for group in groups.values() for parameter in group]
     if solver == "lbfgs":
         optimizer = torch.optim.LBFGS(
@@ -98,23 +117,47 @@ def make_optimizer(solver, groups, learning_rate, state):
         optimizer = torch.optim.Adam(parameters, lr=learning_rate, fused=True)
     elif solver == "gd":
         optimizer = torch.optim.SGD(parameters, lr=learning_rate)
+    elif solver == "polyak":
+        optimizer = _polyak(groups, optimum, max_lr)
+    elif solver == "ngd":
+        optimizer = NormalizedGD(_apart(groups, weight_decay=True), lr=learning_rate)
     else:
-        optimizer = NormalizedGD(
-            [
-                {
-                    "params": group,
-                    "weight_decay": KEY_QUERY_DECAY
-                    if name in ("key", "query")
-                    else 0.0,
-                }
-                for name, group in groups.items()
-            ],
-            lr=learning_rate,
-        )
+        optimizer = _mirror_descent(groups, learning_rate, mirror_p)
     if state:
-        # The state carries its own learning rates, which must not win over a new one.
-        rates = [group["lr"] for group in optimizer.param_groups]
+        # The state carries its own options, which must not win over new ones.
+        options = [_options(group) for group in optimizer.param_groups]
         optimizer.load_state_dict(state)
-        for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
+        for group, own_options in zip(optimizer.param_groups, options, strict=True):
+            group.update(own_options)
     return optimizer
+
+
+def _apart(groups, weight_decay=False):
+    """Return a parameter group for each part of the model."""
+    apart = [{"params": group} for group in groups.values()]
+    if weight_decay:
+        for name, group in zip(groups, apart, strict=True):
+            group["weight_decay"] = KEY_QUERY_DECAY if name in ("key", "query") else 0.0
+    return apart
+
+
+def _polyak(groups, optimum, max_lr):
+    # A group whose gradient is small, as that of attention is while the head is near 0,
+    # cannot bring its share of the decrease. The gradients of K and Q are alike.
+    norm = "group" if groups.keys() <= {"key", "query"} else "global"
+    return PolyakGD(_apart(groups), optimum=optimum, max_lr=max_lr, norm=norm)
+
+
+def _mirror_descent(groups, learning_rate, p):
+    apart = _apart(groups, weight_decay=True)
+    for name, group in zip(groups, apart, strict=True):
+        # The potential is that of the attention SVM; the rest of the model has none.
+        group["p"] = p if name in ("attention", "key", "query") else 2.0
+    with warnings.catch_warnings():
+        # Normalised steps leave zero after at most about 1 / lr of them.
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ weights start at 0")
+        return MirrorDescent(apart, p=p, lr=learning_rate, normalized=True)
+
+
+def _options(group):
+    return {name: value for name, value in group.items() if name != "params"}

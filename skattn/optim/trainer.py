@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from skattn.optim.excess import has_excess_loss
 from skattn.optim.results import Epoch, TrainingResult
 from skattn.optim.steps import SOLVERS, Steps, make_optimizer
 
@@ -25,6 +26,8 @@ def train(
     rng=None,
     validation=None,
     freeze_head=False,
+    mirror_p=2.0,
+    max_learning_rate=None,
     on_epoch_begin=None,
     on_epoch=None,
     optimizer_state=None,
@@ -47,11 +50,15 @@ def train(
         0 and 1 if the model has one output, else the class of each sample, int64.
     sample_weight : torch.Tensor of shape (n_samples,), default=None
         Non-negative; samples of weight zero take no part. None means equal weights.
-    solver : {"adam", "lbfgs", "gd", "ngd"}, default="adam"
-        "gd" is gradient descent, "ngd" :class:`NormalizedGD` with one group each for
-        the hidden layer, the prompt or W, K, Q, and the head.
+    solver : {"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"}, default="adam"
+        "gd" is gradient descent, "ngd" :class:`NormalizedGD` and "mirror" the
+        normalised form of :class:`MirrorDescent`, both with one group each for the
+        hidden layer, the prompt or W, K, Q, and the head. "polyak" is
+        :class:`PolyakGD`, with a step size each for K and Q where these alone are
+        trained, and else one for all.
     learning_rate : float, default=1e-3
-        Step size; "lbfgs" has no use for it, its steps come from a line search.
+        Step size; "lbfgs" and "polyak" have no use for it, their steps come from a line
+        search and from the loss.
     alpha : float, default=0
         Strength of the penalty.
     max_iter : int, default=200
@@ -71,6 +78,12 @@ def train(
         better. The best weights are restored at the end.
     freeze_head : bool, default=False
         Leave the "head" group as it is, and out of the penalty.
+    mirror_p : float, default=2
+        Exponent above 1 of the potential of "mirror" on the prompt or W, K, Q; the
+        hidden layer and the head have exponent 2.
+    max_learning_rate : float, default=None
+        Largest step size of "polyak"; None means no limit. Steps without one suit each
+        mini-batch too well to suit them all.
     on_epoch_begin : callable, default=None
         Called without arguments before each epoch.
     on_epoch : callable, default=None
@@ -88,12 +101,17 @@ def train(
     ValueError
         If options contradict each other, or no sample has a positive weight.
     FloatingPointError
-        If the loss becomes infinite or NaN.
+        If the loss becomes infinite or NaN; or if "polyak" with a known optimum comes
+        to rest above it.
 
     Notes
     -----
-    "ngd" gives K and Q the weight decay of the published code, 2.2e-16 for each unit
-    of weight, whatever `alpha` is.
+    "ngd" and "mirror" give K and Q the weight decay of the code published with
+    arXiv:2308.16898, 2.2e-16 for each unit of weight, whatever `alpha` is.
+
+    "polyak" knows the optimum where attention alone is trained, with all samples at
+    every step, one output and ``alpha=0``: the infimum that the head allows, from which
+    :func:`excess_loss` measures. Else it estimates it, as with ``optimum=None``.
 
     Examples
     --------
@@ -110,7 +128,9 @@ def train(
     >>> result.converged, bool(result.loss_curve[-1] < 0.2)
     (True, True)
     """
-    _check_options(solver, learning_rate, alpha, max_iter, batch_size, tol, rng)
+    _check_options(
+        solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
+    )
     batch, targets, sample_weight = _weighted_samples(
         model, batch, targets, sample_weight
     )
@@ -118,8 +138,25 @@ def train(
         batch_size = None
     groups = dict(model.parameter_groups())
     frozen = groups.pop("head") if freeze_head else []
-    optimizer = make_optimizer(solver, groups, learning_rate, optimizer_state)
-    steps = Steps(model, optimizer, alpha)
+    by_excess = (
+        solver == "polyak"
+        and freeze_head
+        and alpha == 0.0
+        and groups.keys() <= {"attention", "key", "query"}
+        and has_excess_loss(model)
+    )
+    optimizer = make_optimizer(
+        solver,
+        groups,
+        learning_rate,
+        optimizer_state,
+        mirror_p=mirror_p,
+        # A mini-batch may be unable to reach its own optimum, which makes steps towards
+        # it endless.
+        optimum=0.0 if by_excess and batch_size is None else None,
+        max_lr=max_learning_rate,
+    )
+    steps = Steps(model, optimizer, alpha, by_excess)
     # The line search of lbfgs never lets the loss rise: there, a slow descent is
     # still one, and only a loss that stands still has come to its end.
     by_slope = solver == "lbfgs" and validation is None
@@ -135,7 +172,9 @@ def train(
         # Normalised steps follow a direction, which outlives the gradient's size. A
         # penalty, a decay or a hidden layer would mix it with gradients of another.
         model.relative_gradients = (
-            solver == "ngd" and alpha == 0.0 and groups.keys() <= {"attention", "head"}
+            solver in ("ngd", "mirror")
+            and alpha == 0.0
+            and groups.keys() <= {"attention", "head"}
         )
         for number in range(max_iter):
             if on_epoch_begin is not None:
@@ -231,7 +270,9 @@ def _check_finite(loss, number):
         )
 
 
-def _check_options(solver, learning_rate, alpha, max_iter, batch_size, tol, rng):
+def _check_options(
+    solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
+):
     if solver not in SOLVERS:
         raise ValueError(
             f"solver must be one of {', '.join(map(repr, SOLVERS))}, got {solver!r}."
@@ -253,3 +294,5 @@ def _check_options(solver, learning_rate, alpha, max_iter, batch_size, tol, rng)
             raise ValueError(f"{name} must be at least {smallest}, got {value}.")
     if not learning_rate > 0.0:
         raise ValueError(f"learning_rate must be positive, got {learning_rate}.")
+    if not 1.0 < mirror_p < np.inf:
+        raise ValueError(f"mirror_p must be above 1 and finite, got {mirror_p}.")

@@ -14,7 +14,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 
 
 @needs_gpu
-@pytest.mark.parametrize("solver", ["adam", "lbfgs", "ngd"])
+@pytest.mark.parametrize("solver", ["adam", "lbfgs", "ngd", "polyak", "mirror"])
 def test_gpu_agrees_with_cpu(solver):
     X, y, _ = make_token_selection(n_samples=60, n_tokens=(3, 9), random_state=0)
     options = {"solver": solver, "max_iter": 20, "tol": 0, "random_state": 0}

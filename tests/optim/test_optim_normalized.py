@@ -88,3 +88,55 @@ def test_weight_decay_is_added_before_normalising():
 def test_negative_weight_decay_is_refused():
     with pytest.raises(ValueError, match="weight_decay must be at least 0"):
         NormalizedGD([torch.nn.Parameter(torch.ones(1))], weight_decay=-1.0)
+
+
+def test_momentum_is_a_heavy_ball_on_the_direction():
+    weight = parameter(0.0, 0.0)
+    optimizer = NormalizedGD([weight], lr=0.5, momentum=0.8)
+    expected, velocity = np.zeros(2), np.zeros(2)
+    for gradient in np.random.RandomState(0).randn(6, 2) * 1e-30:
+        weight.grad = torch.tensor(gradient)
+        optimizer.step()
+        velocity = 0.8 * velocity + gradient / np.linalg.norm(gradient)
+        expected = expected - 0.5 * velocity
+        assert_allclose(weight.detach(), expected, rtol=1e-12)
+    # The ball rolls on where there is no gradient, and rests where there is none yet.
+    weight.grad = torch.zeros(2, dtype=torch.float64)
+    optimizer.step()
+    assert_allclose(weight.detach(), expected - 0.4 * velocity, rtol=1e-12)
+    weight.grad = None
+    optimizer.step()
+    assert_allclose(weight.detach(), expected - 0.4 * velocity, rtol=1e-12)
+
+
+def test_momentum_of_a_constant_direction_has_its_largest_step():
+    weight = parameter(0.0)
+    optimizer = NormalizedGD([weight], lr=0.1, momentum=0.9)
+    for _ in range(300):
+        before = weight.item()
+        weight.grad = torch.ones(1, dtype=torch.float64)
+        optimizer.step()
+    assert before - weight.item() == pytest.approx(0.1 / (1 - 0.9))
+
+
+def test_a_global_norm_is_over_all_groups():
+    first, second = parameter(0.0, 0.0), parameter(0.0)
+    first.grad = torch.tensor([2e-200, 1e-200], dtype=torch.float64)
+    second.grad = torch.tensor([-2e-200], dtype=torch.float64)
+    groups = [{"params": [first]}, {"params": [second], "lr": 0.6}]
+    NormalizedGD(groups, lr=3.0, norm="global").step()
+    assert_allclose(first.detach(), [-2.0, -1.0])
+    assert_allclose(second.detach(), [0.4])
+
+
+def test_groups_may_leave_the_global_norm():
+    weights = [parameter(0.0) for _ in range(3)]
+    for weight, gradient in zip(weights, [3.0, 1e5, 4.0], strict=True):
+        weight.grad = torch.tensor([gradient], dtype=torch.float64)
+    norms = ["global", "group", "global"]
+    groups = [
+        {"params": [weight], "norm": norm}
+        for weight, norm in zip(weights, norms, strict=True)
+    ]
+    NormalizedGD(groups, lr=1.0).step()
+    assert_allclose([weight.item() for weight in weights], [-0.6, -1.0, -0.8])

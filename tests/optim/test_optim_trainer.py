@@ -18,7 +18,7 @@ from skattn.attention import (
 )
 from skattn.optim import train
 
-SOLVERS = ["adam", "lbfgs", "gd", "ngd"]
+SOLVERS = ["adam", "lbfgs", "gd", "ngd", "polyak", "mirror"]
 all_solvers = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -70,9 +70,10 @@ def test_integer_weights_equal_repetitions(solver, options, n_classes):
         "learning_rate": 0.01,
         "alpha": 1e-2,
         # At its optimum lbfgs goes on moving within the rounding of the loss; with a
-        # hidden layer it passes flat stretches on the way, which enlarge rounding.
+        # hidden layer it passes flat stretches on the way, which enlarge rounding. So
+        # do the choices that polyak makes between longer and shorter steps.
         "tol": 1e-6 if solver == "lbfgs" else 0.0,
-        "max_iter": 80 if solver == "lbfgs" else 200,
+        "max_iter": {"lbfgs": 80, "polyak": 30}.get(solver, 200),
     }
     train(weighted, batch, targets, torch.tensor(weight), **settings)
     train(repeated, batch.take(index), targets[index], **settings)
@@ -169,7 +170,7 @@ def test_every_solver_learns(solver, layout):
         cells[:, 2] += 4 * targets.numpy() - 2
         tokens = TableTokens.from_array(cells)
     model = make_model(n_features=tokens.n_features)
-    rate = {"adam": 0.05, "gd": 1.0, "ngd": 0.1, "lbfgs": 1.0}[solver]
+    rate = {"adam": 0.05, "gd": 1.0, "ngd": 0.1, "mirror": 0.1}.get(solver, 1.0)
     batch = TokenBatch(tokens)
     result = train(
         model, batch, targets, solver=solver, learning_rate=rate, max_iter=300
@@ -425,6 +426,7 @@ def test_a_diverging_loss_is_an_error():
         ({"tol": -1.0}, "tol must be at least 0"),
         ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"mirror_p": 1.0}, "mirror_p must be above 1"),
         ({"sample_weight": torch.zeros(15)}, "zero for every sample"),
         ({"sample_weight": -torch.ones(15)}, "finite and non-negative"),
         ({"sample_weight": torch.ones(3)}, r"shape \(15,\)"),

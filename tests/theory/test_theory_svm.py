@@ -204,7 +204,8 @@ def test_local_optimality_ignores_copies_of_the_selected_token():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"y": [1, 1]}, "y must hold two labels"),
+        ({"y": [0, 0]}, "y must hold two labels"),
+        ({"y": ["a", "a"]}, "y must hold two labels"),
         ({"y": [1]}, r"y must have shape \(2,\)"),
         ({"head": [1.0]}, r"head must have shape \(2,\)"),
         ({"head": [1.0, np.nan]}, "head contains NaN"),
