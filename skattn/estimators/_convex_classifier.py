@@ -22,7 +22,7 @@ class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
     """Classify by an attention, MLP, mixer or Fourier block at its global optimum.
 
     A block of heads without a softmax, averaged over the tokens of a sample, with
-    weight decay on both of its layers, is a convex problem in disguise [1]_:
+    weight decay on both of its layers, is a convex problem in disguise [1]_::
 
         minimise F(f(Z_1), ..., f(Z_G)) + beta * sum_g |Z_g|_*,
 
