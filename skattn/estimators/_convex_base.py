@@ -14,6 +14,7 @@ from sklearn.base import (
     is_classifier,
 )
 from sklearn.callback import CallbackSupportMixin
+from sklearn.metrics import check_scoring
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -34,13 +35,14 @@ from skattn.convex import (
 from skattn.convex._samples import Samples
 from skattn.convex.memory import check_width
 from skattn.estimators._callbacks import IterationReporter
-from skattn.estimators._convex_folds import (
-    BetaSearch,
+from skattn.estimators._convex_folds import BetaPath, BetaSearch
+from skattn.estimators._convex_state import average, coef_of, state_of
+from skattn.estimators._folds import (
     FoldedSamples,
+    check_same_classes,
     first_best,
     fit_folds,
 )
-from skattn.estimators._convex_state import average, coef_of, state_of
 from skattn.tokens._table import TableTokens
 
 # Bytes up to which nobody is told how much memory a fit takes.
@@ -188,7 +190,7 @@ class BaseConvexAttention(
         coef = self.coef_
         outputs = np.concatenate(
             [
-                make_features(self.gates_, part).token_outputs(coef)
+                make_features(self.gates_, part, keep=False).token_outputs(coef)
                 for part in self._parts(read.tokens)
             ]
         )
@@ -255,12 +257,9 @@ class BaseConvexAttention(
         data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         if search is None:
             reporter = IterationReporter(self, "solve", 1, **data)
-            reporter.begin_iteration()
-            solution = solve(problem.with_beta(self.beta), **self._solver_options())
-            state = state_of(gates, problem, solution)
-            self._warn_unfinished(solution)
-            reporter.end_iteration(lambda: state)
+            state = self._solve(gates, problem, reporter)
         else:
+            betas = search.candidates(_largest_beta(problem, training))
             samples = FoldedSamples.make(X, training.y, sample_weight)
             splits = search.splits(samples, is_classifier(self))
             reporter = IterationReporter(
@@ -269,32 +268,57 @@ class BaseConvexAttention(
                 len(splits) + search.refit,
                 **data,
             )
-            betas = search.candidates(_largest_beta(problem, training))
             template = self._with_given_beta()
-            folds = fit_folds(template, search, betas, samples, splits, seed, reporter)
+            folds = fit_folds(
+                BetaPath(betas, seed),
+                template,
+                len(betas),
+                samples,
+                splits,
+                check_scoring(template, scoring=search.scoring),
+                n_jobs=search.n_jobs,
+                reporter=reporter,
+            )
             self._warn_unfinished_folds(folds)
             scores = np.array([fold.scores for fold in folds])
             if search.refit:
-                reporter.begin_iteration()
-                path = convex_path(problem, betas, **self._solver_options())
-                solution = path[first_best(scores.mean(axis=0))]
-                state = state_of(gates, problem, solution)
-                state["rank_path_"] = np.array([each.rank for each in path])
-                self._warn_unfinished(solution)
-                reporter.end_iteration(lambda: state)
+                best = first_best(scores.mean(axis=0))
+                state = self._solve_path(gates, problem, betas, best, reporter)
             else:
-                state = self._average(folds) | {"beta_max_": problem.beta_max}
+                check_same_classes(folds, getattr(self, "classes_", None))
+                state = average([fold.state for fold in folds])
+                state["beta_max_"] = problem.beta_max
             state |= {"beta_path_": betas, "scores_": scores}
         for name, value in state.items():
             setattr(self, name, value)
         reporter.end(lambda: state)
         return self
 
+    def _solve(self, gates, problem, reporter):
+        """Return the fitted attributes at the given beta."""
+        reporter.begin_iteration()
+        solution = solve(problem.with_beta(self.beta), **self._solver_options())
+        self._warn_unfinished(solution)
+        state = state_of(gates, problem, solution)
+        reporter.end_iteration(lambda: state)
+        return state
+
+    def _solve_path(self, gates, problem, betas, best, reporter):
+        """Return the fitted attributes at the best of all betas."""
+        reporter.begin_iteration()
+        path = convex_path(problem, betas, **self._solver_options())
+        self._warn_unfinished(path[best])
+        state = state_of(gates, problem, path[best])
+        state["rank_path_"] = np.array([solution.rank for solution in path])
+        reporter.end_iteration(lambda: state)
+        return state
+
     def _warn_unfinished(self, solution):
         if solution.status != "optimal":
             warn_not_converged(
                 f"The {solution.solver!r} solver reached a relative duality gap of "
-                f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. {_REMEDY}"
+                f"{solution.duality_gap:.1e}, above tol={self.tol:.1e}. {_REMEDY}",
+                n_functions_below_fit=3,
             )
 
     def _warn_unfinished_folds(self, folds):
@@ -382,15 +406,6 @@ class BaseConvexAttention(
         )
         return gates, problem
 
-    def _average(self, folds):
-        classes = getattr(self, "classes_", None)
-        if any(not np.array_equal(fold.classes, classes) for fold in folds):
-            raise ValueError(
-                "refit=False averages the models of the folds, but a class is absent "
-                "from a fold. Use refit=True, or fewer folds."
-            )
-        return average([fold.state for fold in folds])
-
     def _solver_options(self):
         return {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
 
@@ -404,7 +419,7 @@ class BaseConvexAttention(
         coef = self.coef_
         outputs = np.concatenate(
             [
-                make_features(self.gates_, part).predict(coef)
+                make_features(self.gates_, part, keep=False).predict(coef)
                 for part in self._parts(tokens)
             ]
         )

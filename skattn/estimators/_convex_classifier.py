@@ -15,7 +15,7 @@ from skattn._fitting import (
 )
 from skattn._input import read_input, read_labels
 from skattn.estimators._convex_base import BaseConvexAttention, ConvexTraining
-from skattn.estimators._heads import probabilities
+from skattn.estimators._heads import log_probabilities, probabilities
 
 
 class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
@@ -324,4 +324,4 @@ class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
         log_probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return np.log(self.predict_proba(X))
+        return log_probabilities(self.decision_function(X))

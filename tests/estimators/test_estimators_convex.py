@@ -489,5 +489,19 @@ def test_containers_of_tokens(ragged):
     as_list = ConvexAttentionClassifier(random_state=0, n_gates=2).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(tokens), as_list.predict_proba(X))
     np.testing.assert_allclose(
-        model.predict_log_proba(X), np.log(as_list.predict_proba(X))
+        np.exp(model.predict_log_proba(X)), as_list.predict_proba(X)
     )
+
+
+def test_logarithms_of_vanishing_probabilities_are_finite(data):
+    X, y = data
+    for labels in (y[:, 0] > np.median(y[:, 0]), np.argsort(y[:, 0]) % 3):
+        model = ConvexAttentionClassifier("mlp", random_state=0).fit(X, labels)
+        far = 1e5 * X
+        assert (model.predict_proba(far) == 0).any()
+        logarithms = model.predict_log_proba(far)
+        assert np.isfinite(logarithms).all()
+        scores = model.decision_function(far)
+        differences = np.diff(logarithms, axis=1)
+        expected = scores[:, None] if scores.ndim == 1 else np.diff(scores, axis=1)
+        np.testing.assert_allclose(differences, expected)
