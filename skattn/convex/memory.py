@@ -14,6 +14,9 @@ KEPT_BYTES = 2**31
 #: Arrays of the size of the solution that a solver holds at the same time.
 COPIES = 8
 
+#: Arrays of the size of the tokens that a problem makes while it merges equal samples.
+TOKEN_COPIES = 2
+
 #: Numbers that the matrix of one gate holds for one output, by width and number of
 #: tokens and the number of groups.
 NUMBERS = {
@@ -29,7 +32,7 @@ _BYTES = 8
 
 
 def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups=1):
-    """Estimate the memory of features and solver.
+    """Estimate the memory of features, solver and copies of the tokens.
 
     Parameters
     ----------
@@ -42,7 +45,7 @@ def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups
     Returns
     -------
     n_bytes : int
-        At the peak, without the tokens themselves.
+        At the peak, beside the tokens that are given.
 
     Raises
     ------
@@ -55,13 +58,14 @@ def estimate_memory(block, activation, tokens, n_outputs, n_gates=8, *, n_groups
     >>> from skattn.convex import estimate_memory
     >>> tokens = np.zeros((1000, 10, 32))
     >>> estimate_memory("self_attention", "gated_relu", tokens, 1) / 1e9
-    1.098...
+    1.103...
     """
     check_names(block, activation)
     samples = Samples.read(tokens)
     numbers = numbers_of_coef(block, activation, samples, n_gates, n_groups)
     features = features_bytes(block, activation, samples, n_gates, n_groups)
-    return min(features, KEPT_BYTES) + COPIES * _BYTES * numbers * n_outputs
+    solver = COPIES * _BYTES * numbers * n_outputs
+    return min(features, KEPT_BYTES) + solver + TOKEN_COPIES * samples.values.nbytes
 
 
 def check_names(block, activation):

@@ -1,12 +1,13 @@
 """Gates: how they are drawn, which are kept, and what is refused."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 from convex_cases import BLOCKS, gates_of, mask_of, ragged_of, tokens_of
 
-from skattn.convex import estimate_memory, make_features, make_gates
+from skattn.convex import ConvexProblem, estimate_memory, make_features, make_gates
 
 GATED = [(block, None) for block in BLOCKS] + [("self_attention", "full")]
 
@@ -204,7 +205,8 @@ def test_estimated_features_are_those_kept(block, activation):
     name = gates.activation
     estimate = estimate_memory(block, name, tokens, 1, n_gates=gates.n_gates)
     coef_bytes = 8 * np.prod(gates.coef_shape(1))
-    assert estimate - 8 * coef_bytes == features.nbytes
+    copies_of_tokens = 2 * features.samples.values.nbytes
+    assert estimate - copies_of_tokens - 8 * coef_bytes == features.nbytes
     is_factored = (block, activation) == ("self_attention", "linear")
     kept = features._factors if is_factored else (features._kept,)
     assert sum(part.nbytes for part in kept) == features.nbytes
@@ -222,3 +224,14 @@ def test_memory_of_names_that_do_not_exist():
         estimate_memory("conv", "linear", tokens_of(0), 1)
     with pytest.raises(ValueError, match="activation must be one of"):
         estimate_memory("mlp", "relu", tokens_of(0), 1)
+
+
+def test_the_estimate_counts_copies_of_long_samples():
+    tokens = np.random.default_rng(0).standard_normal((20, 2000, 16))
+    gates = make_gates("mlp", "gated_relu", tokens, 2, rng=0)
+    estimate = estimate_memory("mlp", "gated_relu", tokens, 1, 2)
+    tracemalloc.start()
+    ConvexProblem(make_features(gates, tokens), np.arange(20) % 2, "logistic", 1.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.9 * peak < estimate < 1.2 * peak
