@@ -58,7 +58,16 @@ def escape_names_in_shapes(app, what, name, obj, options, lines):
     ]
 
 
+def unlink_references(app, what, name, obj, options, lines):
+    """Keep the words of references to pages of scikit-learn, whose labels are not here.
+
+    Inherited methods have its docstrings.
+    """
+    lines[:] = [re.sub(r":ref:`([^`<]+?)\s*<[^`]*>`", r"\1", line) for line in lines]
+
+
 def setup(app):
     app.connect("autodoc-skip-member", leave_out_routing)
     # After numpydoc, which connects with the default priority of 500.
     app.connect("autodoc-process-docstring", escape_names_in_shapes, priority=600)
+    app.connect("autodoc-process-docstring", unlink_references, priority=601)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skattn import (
         attention,
+        convex,
         datasets,
         estimators,
         inspection,
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     )
     from skattn.estimators import (
         AttentionClassifier,
+        ConvexAttentionClassifier,
+        ConvexAttentionClassifierCV,
+        ConvexAttentionRegressor,
         SoftmaxRegression,
         TokenSVM,
         TokenSVMCV,
@@ -45,6 +49,9 @@ __version__ = "0.1.0"
 __all__ = [
     "AttentionClassifier",
     "AttentionPooling",
+    "ConvexAttentionClassifier",
+    "ConvexAttentionClassifierCV",
+    "ConvexAttentionRegressor",
     "FeatureTokenizer",
     "PositionalEncoding",
     "SoftmaxRegression",
@@ -57,6 +64,7 @@ __all__ = [
     "__version__",
     "attention",
     "check_tokens",
+    "convex",
     "datasets",
     "estimators",
     "inspection",
@@ -73,6 +81,9 @@ __all__ = [
 _HOME_OF_NAME = {
     "AttentionClassifier": "estimators",
     "AttentionPooling": "selection",
+    "ConvexAttentionClassifier": "estimators",
+    "ConvexAttentionClassifierCV": "estimators",
+    "ConvexAttentionRegressor": "estimators",
     "FeatureTokenizer": "preprocessing",
     "PositionalEncoding": "preprocessing",
     "SoftmaxRegression": "estimators",

@@ -9,6 +9,8 @@ float64), ``warm_start`` (a second fit goes on), and, for `AttentionClassifier`,
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    ConvexAttentionClassifier,
+    ConvexAttentionRegressor,
     FeatureTokenizer,
     PositionalEncoding,
     SoftmaxRegression,
@@ -56,7 +58,28 @@ SLOW_TOKEN_SVMS = [
     TokenSVM(norm="nuc", query="first", head="logistic"),
 ]
 
-REGRESSORS = [
+CONVEX_CLASSIFIERS = [
+    ConvexAttentionClassifier("mlp"),
+    ConvexAttentionClassifier("mlp", solver="burer_monteiro", class_weight="balanced"),
+    ConvexAttentionClassifier("mixer", n_gates=2),
+    ConvexAttentionClassifier("fno", n_gates=2, n_groups=2),
+]
+
+# One of the checks has 30 columns, whose tokens have 60 features: two gates and few
+# digits will do for these.
+SLOW_CONVEX = [
+    ConvexAttentionClassifier(n_gates=2, tol=1e-2),
+    ConvexAttentionClassifier(activation="linear", tol=1e-2),
+    ConvexAttentionRegressor(n_gates=2, gate_rank="full", tol=1e-2),
+]
+
+CONVEX_REGRESSORS = [
+    ConvexAttentionRegressor("mlp"),
+    ConvexAttentionRegressor("mixer", n_gates=2),
+    ConvexAttentionRegressor("fno", n_gates=2),
+]
+
+SOFTMAX_REGRESSIONS = [
     SoftmaxRegression(),
     SoftmaxRegression(alpha=0.3),
     SoftmaxRegression(solver="lbfgs", tol=1e-9),
@@ -89,10 +112,14 @@ TRANSFORMERS = [
     PositionalEncoding("sinusoidal", combine="concat", n_components=4),
 ]
 
-CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS
+CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS + CONVEX_CLASSIFIERS
+
+REGRESSORS = CONVEX_REGRESSORS + SOFTMAX_REGRESSIONS
 
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),
+    ConvexAttentionClassifier("mlp"),
+    ConvexAttentionRegressor("mlp"),
     SoftmaxRegression(),
     TokenSVM(),
     TokenSelector(TokenSVM()),

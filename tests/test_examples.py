@@ -12,9 +12,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 pytestmark = pytest.mark.slow
 
 
-def output_of(name):
+def output_of(name, *arguments):
     run = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
+        [sys.executable, str(EXAMPLES / name), *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -31,9 +31,11 @@ def numbers(pattern, text):
 def test_every_script_is_tested_here():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "boolean_functions.py",
+        "convex_heads.py",
         "explain_vowels.py",
         "from_gradient_descent_to_svm.py",
         "molecules.py",
+        "token_groups.py",
         "vowels.py",
     }
 
@@ -120,3 +122,38 @@ def test_training_approaches_the_svm_and_the_svm_is_where_it_leads():
     assert started == pytest.approx(trained, abs=1e-4)
     assert float(re.search(r"100 steps +(\S+)", back)[1]) > 0.999
     assert re.search(r"stay +(\S+)", back)[1] == "True"
+
+
+def test_convex_heads_are_certified_and_one_beats_the_linear_head():
+    output = output_of("convex_heads.py", "hidden")
+    rows = re.findall(r"^([^\d\n]+?) +([01]\.\d{3})(.*) s$", output, re.MULTILINE)
+    accuracy = {name: float(value) for name, value, _ in rows}
+    assert list(accuracy) == [
+        "linear",
+        "gated MLP",
+        "linear self-attention",
+        "gated self-attention",
+        "trained attention",
+    ]
+    assert accuracy["gated MLP"] > accuracy["linear"]
+    assert min(accuracy.values()) > 0.9
+    for _, _, rest in rows[1:4]:
+        rank, gap, _ = map(float, rest.split())
+        assert rank > 0
+        assert gap <= 1e-4
+
+
+def test_groups_hold_neighbouring_frames_together():
+    output = output_of("token_groups.py")
+    assert float(re.search(r"accuracy (\S+),", output)[1]) > 0.9
+    assert float(re.search(r"gap (\S+)\.", output)[1]) <= 1e-4
+    by_lag = [float(share) for share in re.findall(r"apart: (\S+)", output)]
+    by_chance = float(re.search(r"any two series: (\S+)", output)[1])
+    assert by_lag == sorted(by_lag, reverse=True)
+    assert by_lag[-1] > by_chance + 0.05
+    four = r"^  (0\.\d\d)  (0\.\d\d)  (0\.\d\d)  (0\.\d\d)$"
+    rows = [tuple(map(float, row)) for row in re.findall(four, output, re.MULTILINE)]
+    assert len(rows) == 4
+    for index, row in enumerate(rows):
+        assert row[index] == max(row)
+        assert row[index] > by_chance + 0.2

@@ -67,6 +67,7 @@ def test_importing_the_package_loads_no_other():
 @pytest.mark.parametrize(
     "module",
     [
+        "convex",
         "datasets",
         "estimators",
         "inspection",

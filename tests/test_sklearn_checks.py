@@ -7,6 +7,7 @@ from instances import (
     CLASSIFIERS,
     ONE_OF_EACH_CLASS,
     REGRESSORS,
+    SLOW_CONVEX,
     SLOW_TOKEN_SVMS,
     TRANSFORMERS,
 )
@@ -48,6 +49,12 @@ def test_scikit_learn_check_of_nuclear_norms(estimator, check):
     run(estimator, check)
 
 
+@pytest.mark.slow
+@parametrize_with_checks(SLOW_CONVEX)
+def test_scikit_learn_check_of_convex_self_attention(estimator, check):
+    run(estimator, check)
+
+
 def n_checks_at_least(estimator):
     if is_classifier(estimator):
         return N_CHECKS_OF_CLASSIFIERS
@@ -62,7 +69,9 @@ def test_that_all_checks_ran(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator", CLASSIFIERS + SLOW_TOKEN_SVMS + REGRESSORS + TRANSFORMERS, ids=repr
+    "estimator",
+    CLASSIFIERS + SLOW_TOKEN_SVMS + REGRESSORS + SLOW_CONVEX + TRANSFORMERS,
+    ids=repr,
 )
 def test_nothing_puts_a_check_out_of_reach(estimator):
     checks = list(estimator_checks_generator(estimator, mark=None))

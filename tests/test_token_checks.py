@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_info
 from token_cases import (
@@ -35,6 +35,7 @@ from token_cases import (
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    ConvexAttentionClassifier,
     PositionalEncoding,
     Tokens,
     TokenScaler,
@@ -50,8 +51,12 @@ def learns(case):
     return not isinstance(case.estimator, PositionalEncoding | WindowTokenizer)
 
 
-def needs_labels(case):
+def needs_targets(case):
     return learns(case) and not isinstance(case.estimator, TokenScaler)
+
+
+def needs_labels(case):
+    return needs_targets(case) and not is_regressor(case.estimator)
 
 
 def on(condition):
@@ -265,7 +270,7 @@ def test_pandas_output(case):
     assert isinstance(frame, pd.DataFrame)
     assert_array_equal(frame.columns, estimator.get_feature_names_out())
     assert_array_equal(frame.to_numpy(), plain)
-    if is_classifier(estimator):
+    if hasattr(estimator, "decision_function"):
         # Predictions do not pass through the dataframe.
         assert isinstance(
             estimator.decision_function(case.X, **case.queries), np.ndarray
@@ -303,7 +308,7 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was(case):
         _same_state(estimator, before)
 
 
-@on(lambda case: not needs_labels(case))
+@on(lambda case: not needs_targets(case))
 def test_a_failed_fit_of_a_preprocessor_leaves_it_as_it_was(case):
     bad = Case.make(case.estimator, case.form, case.is_given, n_features=5)
     estimator = fitted(case)
@@ -338,7 +343,7 @@ class Interrupt:
         raise KeyboardInterrupt
 
 
-@on(needs_labels)
+@on(needs_targets)
 def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case):
     other = Case.make(case.estimator, case.form, case.is_given, seed=1, n_features=5)
     for estimator in (clone(case.estimator), fitted(case)):
@@ -354,6 +359,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(case):
 def ignores_positions(case):
     return (
         is_classifier(case.estimator)
+        or is_regressor(case.estimator)
         or isinstance(case.estimator, AttentionPooling)
         or getattr(case.estimator, "output", None) == "concat"
     )
@@ -389,6 +395,7 @@ RANDOM = [
     ),
     AttentionClassifier(solver="lbfgs", n_heads=2, random_state=3, max_iter=15, tol=0),
     AttentionClassifier(query="mean", parameterization="KQ", random_state=3, **QUICK),
+    ConvexAttentionClassifier(n_gates=2, tol=1e-2, random_state=3),
     TokenSVM(random_state=3),
     TokenSVM(norm="nuc", query="mean", random_state=3),
     TokenSelector(AttentionClassifier(batch_size=5, random_state=3, **QUICK)),

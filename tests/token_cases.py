@@ -9,6 +9,8 @@ from sklearn.utils import _safe_indexing
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    ConvexAttentionClassifier,
+    ConvexAttentionRegressor,
     PositionalEncoding,
     Tokens,
     TokenScaler,
@@ -143,6 +145,9 @@ WITHOUT_QUERIES = [
     ),
     TokenSVM(),
     TokenSVM(query="last", head="logistic", mapping="softmax"),
+    ConvexAttentionClassifier("mlp", n_gates=3, random_state=0),
+    ConvexAttentionClassifier(n_gates=2, tol=1e-3, random_state=0),
+    ConvexAttentionRegressor(activation="linear", random_state=0),
     TokenSelector(TokenSVM()),
     TokenSelector(AttentionClassifier(**QUICK), n_tokens=2, output="concat"),
     TokenSelector(TokenSVM(), n_tokens=2, output="indices"),

@@ -1,5 +1,6 @@
 """Attention over samples of any number of tokens, as torch modules."""
 
+from skattn.attention.convex_heads import ConvexHeads
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
 from skattn.attention.model import (
     Attended,
@@ -18,6 +19,7 @@ __all__ = [
     "Attended",
     "AttentionModel",
     "BilinearScoring",
+    "ConvexHeads",
     "HiddenLayer",
     "KeyQueryScoring",
     "LinearHead",

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skattn._input import read_input
 from skattn._links import DocumentationLinkMixin
-from skattn.estimators._heads import probabilities
+from skattn.estimators._heads import log_probabilities, probabilities
 from skattn.estimators._queries import check_given_query, query_vectors
 from skattn.estimators._token_algebra import first_best_rows
 
@@ -275,7 +275,7 @@ class BaseAttentionClassifier(
         log_probabilities : ndarray of shape (n_samples, n_classes)
             In the order of ``classes_``.
         """
-        return np.log(self.predict_proba(X, query=query))
+        return log_probabilities(self.decision_function(X, query=query))
 
     def score(self, X, y, sample_weight=None, query=None):
         """Return the accuracy of the predictions.

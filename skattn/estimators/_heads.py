@@ -140,6 +140,13 @@ def probabilities(scores):
     return softmax(scores, axis=1)
 
 
+def log_probabilities(scores):
+    """Return the logarithms of :func:`probabilities`, finite where those are 0."""
+    if scores.ndim == 1:
+        return -np.logaddexp(0.0, np.column_stack([scores, -scores]))
+    return log_softmax(scores, axis=1)
+
+
 def _signs(y, n_outputs):
     """Return 1 for the class of each output and -1 for others."""
     if n_outputs == 1:

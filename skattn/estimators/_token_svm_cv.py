@@ -1,25 +1,25 @@
 """The support vector machine over tokens, with C chosen by cross-validation."""
 
-import copy
+from dataclasses import dataclass
 from numbers import Integral
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_sample_weight
 
 from skattn._fitting import all_or_nothing, warn_not_converged
 from skattn.estimators._callbacks import IterationReporter
+from skattn.estimators._folds import (
+    FoldedSamples,
+    check_same_classes,
+    first_best,
+    fit_folds,
+)
 from skattn.estimators._token_svm import TokenSVM
-
-#: Mean scores this close are equal: which C wins must not hang on rounding.
-_SAME_SCORE = 1e-9
 
 #: What a model is, when it comes from averaging those of the folds.
 _AVERAGED = ("attention_coef_", "coef_", "intercept_")
@@ -219,25 +219,34 @@ class TokenSVMCV(TokenSVM):
             y=y,
             metadata={"sample_weight": sample_weight, "query": query},
         )
-        samples = _Samples(
-            # Scorers pass samples on, but not queries: these travel inside.
-            indexable(X)[0] if query is None else _container(training.tokens),
-            labels,
-            None if sample_weight is None else _check_sample_weight(sample_weight, y),
-            None if selected is None else np.asarray(selected),
+        template = self._with_one_C()
+        folds = fit_folds(
+            RisingCs(self.Cs_),
+            template,
+            len(self.Cs_),
+            FoldedSamples.make(
+                # Scorers pass samples on, but not queries: these travel inside.
+                X if query is None else _container(training.tokens),
+                labels,
+                sample_weight,
+                selected,
+            ),
+            splits,
+            check_scoring(template, scoring=self.scoring),
+            n_jobs=self.n_jobs,
+            reporter=reporter,
         )
-        folds = self._fit_folds(samples, splits, reporter)
         self.scores_ = np.array([fold.scores for fold in folds])
-        n_complaints = sum(fold.n_complaints for fold in folds)
-        if n_complaints:
+        n_unfinished = sum(fold.n_unfinished for fold in folds)
+        if n_unfinished:
             warn_not_converged(
-                f"{n_complaints} of {self.scores_.size} fits in the folds did not "
+                f"{n_unfinished} of {self.scores_.size} fits in the folds did not "
                 "converge: a selection of tokens did not settle, or a margin problem "
                 "did not reach tol. Scale the features, or increase max_iter or tol.",
                 n_functions_below_fit=0,
             )
         if self.refit:
-            self.C_ = float(self.Cs_[_first_best(self.scores_.mean(axis=0))])
+            self.C_ = float(self.Cs_[first_best(self.scores_.mean(axis=0))])
             reporter.begin_iteration()
             rounds = self._alternate(training, self.C_, reporter=None)
             for message in self._complaints(rounds):
@@ -246,7 +255,7 @@ class TokenSVMCV(TokenSVM):
             reporter.end_iteration(lambda: state)
         else:
             state = _average(folds, self.classes_)
-            best = [_first_best(scores) for scores in self.scores_]
+            best = [first_best(scores) for scores in self.scores_]
             self.C_ = float(self.Cs_[best].mean())
             state["n_token_features_"] = training.tokens.n_features
         for name, value in state.items():
@@ -254,98 +263,44 @@ class TokenSVMCV(TokenSVM):
         reporter.end(lambda: state)
         return self
 
-    def _fit_folds(self, samples, splits, reporter):
-        """Return the `_Fold` of each split, up to the one where a callback stops."""
+    def _with_one_C(self):
+        """Return an unfitted estimator that looks at its C."""
         parameters = self.get_params(deep=False)
-        shared = {
-            name: parameters[name]
-            for name in TokenSVM._parameter_constraints
-            if name != "C"
-        }
-        template = TokenSVM(**shared)
-        scorer = check_scoring(template, scoring=self.scoring)
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_fit_fold)(template, self.Cs_, samples, train, test, scorer)
-            for train, test in splits
+        shared = TokenSVM._parameter_constraints.keys() - {"C"}
+        return TokenSVM(**{name: parameters[name] for name in shared})
+
+
+@dataclass(frozen=True)
+class RisingCs:
+    """Fits the models of all `Cs` on the samples of a fold, each from the one before.
+
+    Parameters
+    ----------
+    Cs : ndarray of shape (n_Cs,)
+        In any order; the smallest comes first.
+    """
+
+    Cs: np.ndarray
+
+    def __call__(self, model, inside):
+        """Yield index, fitted attributes and success of each C."""
+        training = model._read_training(
+            inside.X, inside.y, inside.sample_weight, None, inside.selected
         )
-        folds = []
-        reporter.begin_iteration()
-        for fold in results:
-            folds.append(fold)
-            is_stopped = reporter.end_iteration(lambda fold=fold: fold.weights)
-            if is_stopped or len(folds) == len(splits):
-                break
-            reporter.begin_iteration()
-        return folds
-
-
-class _Samples(NamedTuple):
-    """What is split into folds."""
-
-    X: object
-    y: np.ndarray
-    sample_weight: np.ndarray | None
-    selected: np.ndarray | None
-
-    def take(self, indices):
-        return _Samples(
-            _safe_indexing(self.X, indices),
-            self.y[indices],
-            None if self.sample_weight is None else self.sample_weight[indices],
-            None if self.selected is None else self.selected[indices],
-        )
-
-
-class _Fold(NamedTuple):
-    """Scores by candidate, and the weights of the model of the highest."""
-
-    scores: np.ndarray
-    weights: dict
-    classes: np.ndarray
-    n_complaints: int
-
-
-def _fit_fold(template, Cs, samples, train, test, scorer):
-    """Fit the models of all candidates on a fold, each from the one before."""
-    inside, outside = samples.take(train), samples.take(test)
-    score_parameters = {}
-    if outside.sample_weight is not None:
-        score_parameters["sample_weight"] = outside.sample_weight
-    training = template._read_training(
-        inside.X, inside.y, inside.sample_weight, None, inside.selected
-    )
-    scores = np.empty(len(Cs))
-    models = {}
-    rounds, n_complaints = None, 0
-    for candidate in np.argsort(Cs, kind="stable"):
-        rounds = template._alternate(
-            training, Cs[candidate], reporter=None, earlier=rounds
-        )
-        n_complaints += bool(template._complaints(rounds))
-        model = copy.copy(template)
-        model.C = Cs[candidate]
-        for name, value in template._state_after(rounds, training.tokens).items():
-            setattr(model, name, value)
-        scores[candidate] = scorer(model, outside.X, outside.y, **score_parameters)
-        models[candidate] = {name: getattr(model, name) for name in _AVERAGED}
-    return _Fold(scores, models[_first_best(scores)], template.classes_, n_complaints)
+        rounds = None
+        for candidate in np.argsort(self.Cs, kind="stable"):
+            model.C = self.Cs[candidate]
+            rounds = model._alternate(training, model.C, reporter=None, earlier=rounds)
+            state = model._state_after(rounds, training.tokens)
+            yield candidate, state, not model._complaints(rounds)
 
 
 def _average(folds, classes):
-    if any(not np.array_equal(fold.classes, classes) for fold in folds):
-        raise ValueError(
-            "refit=False averages the models of the folds, but a class is absent from "
-            "a fold. Use refit=True, or fewer folds."
-        )
+    check_same_classes(folds, classes)
     return {
-        name: np.mean([fold.weights[name] for fold in folds], axis=0)
+        name: np.mean([fold.state[name] for fold in folds], axis=0)
         for name in _AVERAGED
     }
-
-
-def _first_best(scores):
-    best = scores.max()
-    return int(np.argmax(scores >= best - _SAME_SCORE * abs(best)))
 
 
 def _read_candidates(Cs):
