@@ -1,15 +1,12 @@
 """Attention over samples of any number of tokens, as torch modules."""
 
+from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
-from skattn.attention.model import (
-    Attended,
-    AttentionModel,
-    HiddenLayer,
-    LinearHead,
-)
+from skattn.attention.model import Attended, AttentionModel, HiddenLayer
 from skattn.attention.parameters import initial_parameters
 from skattn.attention.scoring import (
     BilinearScoring,
+    GatedScoring,
     KeyQueryScoring,
     PromptScoring,
 )
@@ -18,9 +15,11 @@ __all__ = [
     "Attended",
     "AttentionModel",
     "BilinearScoring",
+    "GatedScoring",
     "HiddenLayer",
     "KeyQueryScoring",
     "LinearHead",
+    "MLPHead",
     "PromptScoring",
     "RaggedTokens",
     "TableTokens",
