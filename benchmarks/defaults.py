@@ -39,8 +39,8 @@ def attention_candidates():
 
 
 def bags_candidates():
-    """Attention beside other statistics, of hidden tokens."""
-    recommended = {"pooling": ("attention", "max"), "hidden_size": 64, "alpha": 0.005}
+    """Attention beside other statistics, of hidden tokens: one setting, varied."""
+    setting = {"pooling": ("attention", "max"), "hidden_size": 64, "alpha": 0.005}
     variations = [
         {"pooling": "attention", "hidden_size": 0},
         {"pooling": ("attention", "max"), "hidden_size": 0},
@@ -57,7 +57,7 @@ def bags_candidates():
         {"head": "mlp", "hidden_size": 0},
     ]
     for variation in variations:
-        yield AttentionClassifier(**recommended | variation, random_state=0)
+        yield AttentionClassifier(**setting | variation, random_state=0)
 
 
 def svm_candidates():
@@ -97,12 +97,13 @@ def fit_and_score(estimator, X, y, train, test):
 
 
 def planted(estimator):
-    """Share of fresh samples whose planted token is found, and accuracy."""
+    """Share of fresh samples whose planted token a head finds, and accuracy."""
     scores = []
     for seed in range(100, 104):
         X, y, positions = make_token_selection(n_samples=400, random_state=seed)
         model = estimator.fit(X[:200], y[:200])
-        found = model.selected_tokens(X[200:]) == positions[200:]
+        selected = model.selected_tokens(X[200:]).reshape(200, -1)
+        found = (selected == positions[200:, None]).any(axis=1)
         scores.append((found.mean(), model.score(X[200:], y[200:])))
     return np.mean(scores, axis=0)
 
