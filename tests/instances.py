@@ -38,6 +38,26 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(solver="mirror", query="first", mirror_p=3, **QUICK),
     AttentionClassifier(solver="lbfgs", alpha=0.1),
     AttentionClassifier(solver="lbfgs", hidden_size=3, alpha=0.1, max_iter=20),
+    AttentionClassifier(head="mlp", head_hidden_size=4, **QUICK),
+    AttentionClassifier(
+        head="mlp", head_hidden_size=3, solver="lbfgs", alpha=0.1, max_iter=20
+    ),
+    AttentionClassifier(scoring="gated", gate_size=3, **QUICK),
+    AttentionClassifier(scoring="gated", gate_size=3, solver="ngd", max_iter=20),
+    AttentionClassifier(pooling=("attention", "max"), hidden_size=4, **QUICK),
+    AttentionClassifier(pooling=["min", "attention", "mean", "max"], **QUICK),
+    AttentionClassifier(n_heads=2, diversity=0.1, **QUICK),
+    AttentionClassifier(
+        scoring="gated",
+        gate_size=2,
+        pooling=["attention", "max"],
+        head="mlp",
+        head_hidden_size=3,
+        n_heads=2,
+        diversity=0.1,
+        hidden_size=3,
+        **QUICK,
+    ),
 ]
 
 TOKEN_SVMS = [

@@ -143,6 +143,20 @@ WITHOUT_QUERIES = [
     AttentionClassifier(
         query="mean", n_heads=2, hidden_size=3, random_state=0, **QUICK
     ),
+    AttentionClassifier(
+        scoring="gated",
+        gate_size=2,
+        pooling=["min", "attention", "mean"],
+        head="mlp",
+        head_hidden_size=3,
+        n_heads=2,
+        diversity=0.1,
+        random_state=0,
+        **QUICK,
+    ),
+    AttentionClassifier(
+        pooling=("attention", "max"), hidden_size=3, random_state=0, **QUICK
+    ),
     TokenSVM(),
     TokenSVM(query="last", head="logistic", mapping="softmax"),
     ConvexAttentionClassifier("mlp", n_gates=3, random_state=0),
@@ -167,6 +181,9 @@ WITH_QUERIES = [
         mapping="entmax15",
         random_state=0,
         **QUICK,
+    ),
+    AttentionClassifier(
+        query="given", pooling=("attention", "max"), head="mlp", random_state=0, **QUICK
     ),
     TokenSVM(query="given"),
     TokenSelector(TokenSVM(query="given"), n_tokens=1, output="concat"),

@@ -1,16 +1,13 @@
 """Attention over samples of any number of tokens, as torch modules."""
 
 from skattn.attention.convex_heads import ConvexHeads
+from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
-from skattn.attention.model import (
-    Attended,
-    AttentionModel,
-    HiddenLayer,
-    LinearHead,
-)
+from skattn.attention.model import Attended, AttentionModel, HiddenLayer
 from skattn.attention.parameters import initial_parameters
 from skattn.attention.scoring import (
     BilinearScoring,
+    GatedScoring,
     KeyQueryScoring,
     PromptScoring,
 )
@@ -20,9 +17,11 @@ __all__ = [
     "AttentionModel",
     "BilinearScoring",
     "ConvexHeads",
+    "GatedScoring",
     "HiddenLayer",
     "KeyQueryScoring",
     "LinearHead",
+    "MLPHead",
     "PromptScoring",
     "RaggedTokens",
     "TableTokens",

@@ -40,6 +40,7 @@ class RaggedTokens:
     def __init__(self, values, segments):
         self.values = values
         self.segments = segments
+        self._statistics = {}
 
     @classmethod
     def from_arrays(cls, values, offsets, *, dtype=torch.float64, device="cpu"):
@@ -105,6 +106,40 @@ class RaggedTokens:
         """Mean token of each sample, (n_samples, n_features)."""
         lengths = self.segments.lengths.unsqueeze(1)
         return self.segments.sum(self.values) / lengths
+
+    def statistic(self, name):
+        """Return the "mean", "min" or "max" of each feature over each sample.
+
+        (n_samples, n_features). Computed once: tokens as given stay the same from one
+        epoch to the next.
+        """
+        if name not in self._statistics:
+            self._statistics[name] = (
+                self.mean()
+                if name == "mean"
+                else getattr(self.segments, name)(self.values)
+            )
+        return self._statistics[name]
+
+    def matmul_shares(self, name, matrix):
+        """Multiply the share that every token has in a statistic by a matrix.
+
+        The shares of the tokens of a sample add up to its statistic. A minimum or a
+        maximum belongs to the token that attains it, feature by feature; where several
+        do, in equal parts.
+
+        Returns
+        -------
+        products : torch.Tensor of shape (n_tokens, k)
+            For a (n_features, k) matrix.
+        """
+        if name == "mean":
+            lengths = self.segments.repeat(self.segments.lengths).unsqueeze(1)
+            return self.matmul(matrix) / lengths
+        attains = self.values == self.segments.repeat(self.statistic(name))
+        attains = attains.to(self.values.dtype)
+        n_attaining = self.segments.repeat(self.segments.sum(attains))
+        return (self.values * attains / n_attaining) @ matrix
 
     def rows(self, index):
         """Select tokens by their index along all tokens, (len(index), n_features)."""
@@ -210,6 +245,44 @@ class TableTokens:
     def mean(self):
         """Mean token of each sample, (n_samples, n_features)."""
         return torch.cat([torch.ones_like(self.cells), self.cells], 1) / self.n_columns
+
+    def statistic(self, name):
+        """Return the "mean", "min" or "max" of each feature over each sample.
+
+        (n_samples, n_features). A feature is zero in all tokens but that of its column.
+        """
+        if name == "mean":
+            return self.mean()
+        return torch.cat(self._own_extremes(name), dim=1)
+
+    def matmul_shares(self, name, matrix):
+        """Multiply the share that every token has in a statistic by a matrix.
+
+        The shares of the tokens of a sample add up to its statistic. A minimum or a
+        maximum is either that of the one token whose feature is not zero everywhere,
+        or zero, of which no token needs a share.
+
+        Returns
+        -------
+        products : torch.Tensor of shape (n_tokens, k)
+            For a (n_features, k) matrix.
+        """
+        if name == "mean":
+            return self.matmul(matrix) / self.n_columns
+        indicators, cells = self._own_extremes(name)
+        intercepts, slopes = matrix.reshape(2, self.n_columns, -1)
+        products = indicators.unsqueeze(2) * intercepts + cells.unsqueeze(2) * slopes
+        return products.flatten(0, 1)
+
+    def _own_extremes(self, name):
+        """Minima or maxima of the features e_t, and of the features x_t e_t."""
+        indicators = torch.ones_like(self.cells)
+        if self.n_columns == 1:
+            return indicators, self.cells
+        # Each feature is zero in the tokens of the other columns.
+        if name == "min":
+            return torch.zeros_like(indicators), self.cells.clamp(max=0.0)
+        return indicators, self.cells.clamp(min=0.0)
 
     def rows(self, index):
         """Select tokens by their index along all tokens, (len(index), n_features)."""

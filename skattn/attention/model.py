@@ -6,17 +6,21 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from skattn.attention.diversity import head_overlap
+from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.layouts import RaggedTokens, TableTokens
 from skattn.attention.parameters import QUERY_KINDS
+from skattn.attention.pooling import pool
 from skattn.attention.scoring import (
     BilinearScoring,
+    GatedScoring,
     KeyQueryScoring,
     PromptScoring,
 )
 from skattn.attention.segments import segment_weights
 from skattn.mappings import MAPPINGS, ORDERS
 
-__all__ = ["Attended", "AttentionModel", "HiddenLayer", "LinearHead"]
+__all__ = ["Attended", "AttentionModel", "HiddenLayer"]
 
 
 class HiddenLayer(nn.Module):
@@ -52,64 +56,6 @@ class HiddenLayer(nn.Module):
         return RaggedTokens(functional.gelu(hidden), tokens.segments)
 
 
-class LinearHead(nn.Module):
-    """A linear function of the pooled tokens, told token by token.
-
-    Parameters
-    ----------
-    coef : torch.Tensor of shape (n_outputs, n_heads * n_features)
-        Heads of attention one after another.
-    intercept : torch.Tensor of shape (n_outputs,)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skattn.attention import LinearHead, RaggedTokens
-    >>> tokens = RaggedTokens.from_arrays([[1.0], [5.0]], [0, 2])
-    >>> head = LinearHead(torch.full((1, 1), 2.0).double(), torch.zeros(1).double())
-    >>> head.contributions(tokens, torch.full((2, 1), 0.5).double()).detach()
-    tensor([[1.],
-            [5.]], dtype=torch.float64)
-    """
-
-    def __init__(self, coef, intercept):
-        super().__init__()
-        self.coef = nn.Parameter(coef)
-        self.intercept = nn.Parameter(intercept)
-
-    def contributions(self, tokens, weights):
-        """Tell what each token adds to the outputs: ``s_it v'x_it``.
-
-        Parameters
-        ----------
-        tokens : RaggedTokens or TableTokens
-        weights : torch.Tensor of shape (n_tokens, n_heads)
-
-        Returns
-        -------
-        contributions : torch.Tensor of shape (n_tokens, n_outputs)
-            Their sum over a sample is its output less the intercept.
-        """
-        values = self.token_values(tokens, weights.shape[1])
-        return (values * weights.unsqueeze(1)).sum(-1)
-
-    def token_values(self, tokens, n_heads):
-        """Tell what each token would add if a head gave it all its weight.
-
-        Returns
-        -------
-        values : torch.Tensor of shape (n_tokens, n_outputs, n_heads)
-            ``v'x_it``.
-        """
-        by_head = self.coef.reshape(-1, tokens.n_features)
-        return tokens.matmul(by_head.T).unflatten(1, (-1, n_heads))
-
-    def forward(self, tokens, weights):
-        """Return outputs of shape (n_samples, n_outputs)."""
-        contributions = self.contributions(tokens, weights)
-        return tokens.segments.sum(contributions) + self.intercept
-
-
 @dataclass(frozen=True)
 class Attended:
     """What attention made of a batch.
@@ -120,6 +66,8 @@ class Attended:
         Tokens as attention sees them, after the hidden layer if there is one.
     scores, weights : torch.Tensor of shape (n_tokens, n_heads)
         Before and after the mapping; the weights of a sample sum to one.
+    pooling : tuple of str, default=("attention",)
+        What `pooled` is made of.
 
     Examples
     --------
@@ -134,15 +82,16 @@ class Attended:
     features: RaggedTokens | TableTokens
     scores: torch.Tensor
     weights: torch.Tensor
+    pooling: tuple = ("attention",)
 
     @property
     def pooled(self):
-        """Pooled tokens, heads one after another, (n_samples, n_heads * d)."""
-        return self.features.pool(self.weights).flatten(1)
+        """What the tokens of each sample are pooled into, (n_samples, n_pooled)."""
+        return pool(self.features, self.weights, self.pooling)
 
 
 class AttentionModel(nn.Module):
-    """Attention over the tokens of each sample, then a linear head.
+    """Attention over the tokens of each sample, then a head.
 
     ``f(X, z) = v'X'S(XWz)`` of arXiv:2308.16898, or ``v'X'S(Xp)`` of
     arXiv:2306.13596, with any number of heads and outputs, and an optional hidden
@@ -150,8 +99,8 @@ class AttentionModel(nn.Module):
 
     Parameters
     ----------
-    scoring : PromptScoring, BilinearScoring or KeyQueryScoring
-    head : LinearHead
+    scoring : PromptScoring, GatedScoring, BilinearScoring or KeyQueryScoring
+    head : LinearHead or MLPHead
     hidden : HiddenLayer, default=None
     mapping : {"softmax", "sparsemax", "entmax15"}, default="softmax"
         From scores to weights.
@@ -209,6 +158,7 @@ class AttentionModel(nn.Module):
         *,
         mapping="softmax",
         query_kind="prompt",
+        pooling="attention",
         dtype=torch.float64,
         device="cpu",
     ):
@@ -220,6 +170,8 @@ class AttentionModel(nn.Module):
             As :func:`initial_parameters` returns them; they are copied.
         mapping, query_kind
             As for the class.
+        pooling : "attention" or sequence of str, default="attention"
+            As for the head.
         dtype : torch.dtype, default=torch.float64
         device : str or torch.device, default="cpu"
         """
@@ -232,11 +184,20 @@ class AttentionModel(nn.Module):
             hidden = HiddenLayer(values["hidden_coef"], values["hidden_intercept"])
         if "key_coef" in values:
             scoring = KeyQueryScoring(values["key_coef"], values["query_coef"])
+        elif "tanh_coef" in values:
+            scoring = GatedScoring(
+                values["tanh_coef"], values["sigmoid_coef"], values["attention_coef"]
+            )
         elif query_kind == "prompt":
             scoring = PromptScoring(values["attention_coef"])
         else:
             scoring = BilinearScoring(values["attention_coef"])
-        head = LinearHead(values["coef"], values["intercept"])
+        outputs = values["coef"], values["intercept"]
+        if "head_hidden_coef" in values:
+            units = values["head_hidden_coef"], values["head_hidden_intercept"]
+            head = MLPHead(*units, *outputs, pooling)
+        else:
+            head = LinearHead(*outputs, pooling)
         return cls(scoring, head, hidden=hidden, mapping=mapping, query_kind=query_kind)
 
     def parameters_as_arrays(self):
@@ -253,7 +214,7 @@ class AttentionModel(nn.Module):
         -------
         groups : dict of str to list of torch.nn.Parameter
             "hidden" if there is a hidden layer, "attention" or "key" and "query",
-            and "head".
+            "tanh" and "sigmoid" if there are gates, and "head".
         """
         groups = {}
         if self.hidden is not None:
@@ -279,18 +240,43 @@ class AttentionModel(nn.Module):
         ValueError
             If the batch lacks the queries that this model needs.
         """
-        tokens = batch.tokens
-        features = tokens if self.hidden is None else self.hidden(tokens)
+        features = self._features(batch)
         scores = self.scoring(features, self._query(features, batch))
         weights = segment_weights(
             scores, features.segments, ORDERS[self.mapping], self.relative_gradients
         )
-        return Attended(features, scores, weights)
+        return Attended(features, scores, weights, self.head.pooling)
 
     def forward(self, batch):
         """Return logits of shape (n_samples, n_outputs) for a TokenBatch."""
         attended = self.attend(batch)
         return self.head(attended.features, attended.weights)
+
+    def forward_with_overlap(self, batch):
+        """Return logits, and how much the heads of attention look at the same tokens.
+
+        Returns
+        -------
+        logits : torch.Tensor of shape (n_samples, n_outputs)
+        overlap : torch.Tensor of shape (n_samples,)
+            See :func:`skattn.attention.diversity.head_overlap`.
+        """
+        attended = self.attend(batch)
+        logits = self.head(attended.features, attended.weights)
+        return logits, head_overlap(attended.weights, attended.features.segments)
+
+    def scored_tokens(self, batch):
+        """Return the tokens that the weights of attention are multiplied with.
+
+        Those of the batch, or what a hidden layer, and then gates, make of them.
+        """
+        features = self._features(batch)
+        if isinstance(self.scoring, GatedScoring):
+            return self.scoring.gated(features)
+        return features
+
+    def _features(self, batch):
+        return batch.tokens if self.hidden is None else self.hidden(batch.tokens)
 
     def _query(self, features, batch):
         if self.query_kind == "mean":

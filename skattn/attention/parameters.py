@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from skattn.attention.pooling import check_pooling, pooled_width
+
 __all__ = ["initial_parameters"]
 
 QUERY_KINDS = ("prompt", "rows", "mean", "given")
@@ -19,6 +21,9 @@ def initial_parameters(
     n_heads=1,
     hidden_size=0,
     n_active_features=None,
+    gate_size=None,
+    pooling="attention",
+    head_hidden_size=None,
 ):
     """Draw the parameters from which training starts.
 
@@ -27,7 +32,7 @@ def initial_parameters(
     odds, and the first directions it takes come from the data. Several heads would
     stay equal to each other if they started equal, and K = Q = 0 never moves, so
     these are uniform in ±1/sqrt(width), as in the code published with
-    arXiv:2308.16898. The hidden layer is Glorot-uniform.
+    arXiv:2308.16898. Hidden layers and gates are Glorot-uniform.
 
     Parameters
     ----------
@@ -53,6 +58,13 @@ def initial_parameters(
     n_active_features : int, default=None
         How many features of a token are not zero, for the scale of the hidden layer;
         None means all. It is 2 for the tokens of a table.
+    gate_size : int, default=None
+        Width of the gates that a prompt scores by; None means that it scores the tokens
+        themselves.
+    pooling : "attention" or sequence of str, default="attention"
+        What is pooled, see :func:`skattn.attention.pooling.check_pooling`.
+    head_hidden_size : int, default=None
+        Width of the layer of the head; None means a linear head.
 
     Returns
     -------
@@ -61,14 +73,18 @@ def initial_parameters(
         "hidden_coef" (n_features, hidden_size) and "hidden_intercept" (hidden_size,)
         if there is a hidden layer; "attention_coef", (n_heads, d) for a prompt and
         (n_heads, d, d_q) for W, or "key_coef" (n_heads, d, rank) and "query_coef"
-        (n_heads, d_q, rank); "coef" (n_outputs, n_heads * d) and "intercept"
-        (n_outputs,). All float64.
+        (n_heads, d_q, rank), or with gates "tanh_coef" and "sigmoid_coef"
+        (d, gate_size) and "attention_coef" (n_heads, gate_size);
+        "head_hidden_coef" (n_pooled, head_hidden_size) and "head_hidden_intercept"
+        (head_hidden_size,) if the head has a layer; "coef" (n_outputs, n_pooled), or
+        (n_outputs, head_hidden_size), and "intercept" (n_outputs,). Attention pools
+        n_heads * d numbers. All float64.
 
     Raises
     ------
     ValueError
-        If `query_kind` or `parameterization` is unknown, K and Q are asked of a
-        prompt, or `rank` is given without K and Q.
+        If `query_kind`, `parameterization` or `pooling` is unknown, K and Q are asked
+        of a prompt, `rank` is given without K and Q, or gates without a prompt.
 
     Examples
     --------
@@ -80,16 +96,14 @@ def initial_parameters(
     >>> {name: value.shape for name, value in parameters.items()}
     {'attention_coef': (2, 4, 4), 'coef': (3, 8), 'intercept': (3,)}
     """
-    _check_choices(query_kind, parameterization, rank, n_query_features)
+    _check_choices(query_kind, parameterization, rank, n_query_features, gate_size)
     parameters = {}
     width = n_features
+    fan_in = n_features if n_active_features is None else n_active_features
     if hidden_size:
-        fan_in = n_features if n_active_features is None else n_active_features
-        bound = np.sqrt(6.0 / (fan_in + hidden_size))
-        shape = (n_features, hidden_size)
-        parameters["hidden_coef"] = rng.uniform(-bound, bound, size=shape)
+        parameters["hidden_coef"] = _glorot(rng, n_features, hidden_size, fan_in)
         parameters["hidden_intercept"] = np.zeros(hidden_size)
-        width = hidden_size
+        width = fan_in = hidden_size
     query_width = n_query_features if query_kind == "given" else width
 
     if parameterization == "KQ":
@@ -98,14 +112,28 @@ def initial_parameters(
         parameters["query_coef"] = _uniform(rng, n_heads, query_width, rank)
     else:
         shape = (width,) if query_kind == "prompt" else (width, query_width)
+        if gate_size is not None:
+            for name in ("tanh_coef", "sigmoid_coef"):
+                parameters[name] = _glorot(rng, width, gate_size, fan_in)
+            shape = (gate_size,)
         if n_heads == 1:
             parameters["attention_coef"] = np.zeros((1, *shape))
         else:
             parameters["attention_coef"] = _uniform(rng, n_heads, *shape)
 
-    parameters["coef"] = np.zeros((n_outputs, n_heads * width))
+    n_inputs = pooled_width(check_pooling(pooling), n_heads, width)
+    if head_hidden_size is not None:
+        parameters["head_hidden_coef"] = _glorot(rng, n_inputs, head_hidden_size)
+        parameters["head_hidden_intercept"] = np.zeros(head_hidden_size)
+        n_inputs = head_hidden_size
+    parameters["coef"] = np.zeros((n_outputs, n_inputs))
     parameters["intercept"] = np.zeros(n_outputs)
     return parameters
+
+
+def _glorot(rng, n_inputs, size, fan_in=None):
+    bound = np.sqrt(6.0 / ((n_inputs if fan_in is None else fan_in) + size))
+    return rng.uniform(-bound, bound, size=(n_inputs, size))
 
 
 def _uniform(rng, n_heads, width, *rest):
@@ -113,7 +141,7 @@ def _uniform(rng, n_heads, width, *rest):
     return rng.uniform(-bound, bound, size=(n_heads, width, *rest))
 
 
-def _check_choices(query_kind, parameterization, rank, n_query_features):
+def _check_choices(query_kind, parameterization, rank, n_query_features, gate_size):
     if query_kind not in QUERY_KINDS:
         raise ValueError(
             f"query_kind must be one of {', '.join(map(repr, QUERY_KINDS))}, got "
@@ -133,4 +161,8 @@ def _check_choices(query_kind, parameterization, rank, n_query_features):
     if (n_query_features is None) == (query_kind == "given"):
         raise ValueError(
             "n_query_features must be given for query_kind='given', and for no other."
+        )
+    if gate_size is not None and query_kind != "prompt":
+        raise ValueError(
+            f"gate_size is for query_kind='prompt' only, got {query_kind!r}."
         )

@@ -1,4 +1,4 @@
-"""How attention scores tokens: by a prompt, by W, or by keys and queries.
+"""How attention scores tokens: by a prompt, by gates, by W, or by keys and queries.
 
 The parameters always carry the axis of heads, also when there is one head.
 """
@@ -6,7 +6,9 @@ The parameters always carry the axis of heads, also when there is one head.
 import torch
 from torch import nn
 
-__all__ = ["BilinearScoring", "KeyQueryScoring", "PromptScoring"]
+from skattn.attention.layouts import RaggedTokens
+
+__all__ = ["BilinearScoring", "GatedScoring", "KeyQueryScoring", "PromptScoring"]
 
 
 class PromptScoring(nn.Module):
@@ -43,6 +45,49 @@ class PromptScoring(nn.Module):
     def forward(self, tokens, query):
         """Return scores of shape (n_tokens, n_heads); a prompt needs no `query`."""
         return tokens.matmul(self.attention_coef.T)
+
+
+class GatedScoring(PromptScoring):
+    """Score a token by a prompt on its gated features: ``p'(tanh(V'x) * sig(U'x))``.
+
+    Parameters
+    ----------
+    tanh_coef, sigmoid_coef : torch.Tensor of shape (n_features, gate_size)
+        V and U, which all heads share.
+    attention_coef : torch.Tensor of shape (n_heads, gate_size)
+
+    References
+    ----------
+    Ilse, Tomczak and Welling, "Attention-based Deep Multiple Instance Learning",
+    arXiv:1802.04712, equation (9).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import GatedScoring, RaggedTokens
+    >>> tokens = RaggedTokens.from_arrays([[0.0], [30.0], [-30.0]], [0, 3])
+    >>> one = torch.ones(1, 1).double()
+    >>> GatedScoring(one, one, 2 * one)(tokens, None).detach().round(decimals=6)
+    tensor([[0.],
+            [2.],
+            [-0.]], dtype=torch.float64)
+    """
+
+    def __init__(self, tanh_coef, sigmoid_coef, attention_coef):
+        super().__init__(attention_coef)
+        self.tanh_coef = nn.Parameter(tanh_coef)
+        self.sigmoid_coef = nn.Parameter(sigmoid_coef)
+
+    def gated(self, tokens):
+        """Return tokens of width gate_size, which the prompt is multiplied with."""
+        size = self.tanh_coef.shape[1]
+        both = tokens.matmul(torch.cat([self.tanh_coef, self.sigmoid_coef], dim=1))
+        values = torch.tanh(both[:, :size]) * torch.sigmoid(both[:, size:])
+        return RaggedTokens(values, tokens.segments)
+
+    def forward(self, tokens, query):
+        """Return scores of shape (n_tokens, n_heads); a prompt needs no `query`."""
+        return super().forward(self.gated(tokens), query)
 
 
 class BilinearScoring(nn.Module):

@@ -73,6 +73,10 @@ class Segments:
         """Maximum over the tokens of each sample."""
         return self._reduce(values, "max")
 
+    def min(self, values):
+        """Minimum over the tokens of each sample."""
+        return self._reduce(values, "min")
+
     def repeat(self, values):
         """Give every token the value of its sample."""
         if values.requires_grad:

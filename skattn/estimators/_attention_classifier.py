@@ -20,10 +20,15 @@ from skattn._fitting import (
 from skattn._input import read_input, read_labels
 from skattn.estimators._base import BaseAttentionClassifier
 from skattn.estimators._callbacks import IterationReporter
-from skattn.estimators._parameters import from_attributes, with_initial_values
+from skattn.estimators._parameters import (
+    MODEL_NAMES,
+    from_attributes,
+    with_initial_values,
+)
 from skattn.estimators._queries import QUERY_CONSTRAINT, check_given_query
 from skattn.estimators._training import (
     check_combinations,
+    check_given_head,
     run_training,
     starting_parameters,
 )
@@ -76,18 +81,45 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         Width of a layer ``gelu(x'M + b)`` that every token goes through first; 0 for
         none.
 
+    scoring : {"linear", "gated"}, default="linear"
+        What a prompt scores: the token, or its gated features
+        ``tanh(V'x) * sigmoid(U'x)`` [4]_, by which scores need not grow along a line.
+        Heads share the gates. Other queries allow only "linear".
+
+    gate_size : int, default=None
+        Columns of V and U, with ``scoring="gated"``; None means 64.
+
+    pooling : "attention", or list or tuple of {"attention", "mean", "min", "max"}, \
+            default="attention"
+        What the head gets of the tokens, side by side in this order: their average by
+        attention, for each head of it; their mean, or the smallest or largest value of
+        each feature. "attention" must be among them.
+
+    head : {"linear", "mlp"}, default="linear"
+        A linear classifier of what is pooled, or one with a layer
+        ``gelu(x'M + b) - gelu(b)`` before it. Subtracting its value without tokens
+        makes `intercept_` the decision without them.
+
+    head_hidden_size : int, default=None
+        Width of that layer, with ``head="mlp"``; None means 32.
+
+    diversity : float, default=0.0
+        Strength of a penalty on heads of attention that look at the same tokens: the
+        cosine between their weights, averaged over pairs of heads and over samples.
+        Needs ``n_heads > 1``.
+
     solver : {"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"}, default="adam"
         Adam; L-BFGS; gradient descent; or a solver of the theory, by which the
         direction of attention converges to the attention SVM:
 
-        - "ngd": normalised gradient descent. It moves the prompt or W, K, Q, the hidden
-          layer and the head each by a step of fixed length.
+        - "ngd": normalised gradient descent. It moves the prompt or W, K, Q, V, U, the
+          hidden layer and the head each by a step of fixed length.
         - "mirror": normalised mirror descent with the l_p potential of `mirror_p` on
-          the prompt or W, K, Q, which leads to the l_p norm [3]_; "ngd" for the hidden
-          layer and the head.
+          the prompt or W, K, Q, which leads to the l_p norm [3]_; "ngd" for the rest.
         - "polyak": gradient descent with Polyak's step size. With
-          ``freeze_head=True``, ``alpha=0``, two classes, no hidden layer and full
-          batches, the infimum of the loss is known. It is then approached in tens of
+          ``freeze_head=True``, ``alpha=0``, two classes, full batches and none of
+          hidden layer, gates, `diversity`, other `head` or other `pooling`, the
+          infimum of the loss is known. It is then approached in tens of
           steps, K and Q each with a step size of its own; where the tokens of largest
           margin cannot be separated training may come to rest above it, which is an
           error. In all other cases the infimum is estimated, and every step lowers the
@@ -136,7 +168,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
 
     freeze_head : bool, default=False
         Whether to train the attention alone, with the head as given by `coef_init`, or
-        by an earlier fit.
+        by an earlier fit and `warm_start`.
 
     device : str, default="auto"
         Where to compute: "cpu", "cuda", ...; "auto" takes a GPU if there is one.
@@ -156,8 +188,11 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     ----------
     attention_coef_ : ndarray of shape (n_heads, n_token_features_) for a prompt, else \
             (n_heads, n_token_features_, n_query_features)
-        Prompts, or W; ``K Q'`` with keys and queries. The axis of heads is left out
-        when ``n_heads=1``.
+        Prompts, or W; ``K Q'`` with keys and queries; with gates, prompts of shape
+        (n_heads, gate_size). The axis of heads is left out when ``n_heads=1``.
+
+    tanh_coef_, sigmoid_coef_ : ndarray of shape (n_token_features_, gate_size)
+        V and U, with ``scoring="gated"``.
 
     key_coef_, query_coef_ : ndarray of shape (n_heads, n_features, rank)
         K and Q, with ``parameterization="KQ"``.
@@ -168,9 +203,16 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     hidden_intercept_ : ndarray of shape (hidden_size,)
         Offsets of the hidden layer, if any.
 
-    coef_ : ndarray of shape (1, n_heads * n_token_features_) or \
-            (n_classes, n_heads * n_token_features_)
-        Weights of the head.
+    head_hidden_coef_ : ndarray of shape (n_pooled, head_hidden_size)
+        Weights of the layer of the head, with ``head="mlp"``.
+
+    head_hidden_intercept_ : ndarray of shape (head_hidden_size,)
+        Offsets of the layer of the head, with ``head="mlp"``.
+
+    coef_ : ndarray of shape (1, n_pooled) or (n_classes, n_pooled)
+        Weights of the head. What is pooled has ``n_heads * n_token_features_`` columns
+        for "attention" and `n_token_features_` for any other name of `pooling`. With
+        ``head="mlp"`` there are `head_hidden_size` columns instead.
 
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Offsets of the head.
@@ -221,6 +263,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
        arXiv 2308.16898, equation (1), for W and for keys and queries.
     .. [3] Julistiono et al., "Optimizing Attention with Mirror Descent: Generalized
        Max-Margin Token Selection", arXiv 2410.14581.
+    .. [4] Ilse, Tomczak and Welling, "Attention-based Deep Multiple Instance
+       Learning", arXiv 1802.04712, equation (9).
 
     Examples
     --------
@@ -239,6 +283,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         "mapping": [StrOptions(set(MAPPINGS))],
         "n_heads": [Interval(Integral, 1, None, closed="left")],
         "hidden_size": [Interval(Integral, 0, None, closed="left")],
+        "scoring": [StrOptions({"linear", "gated"})],
+        "gate_size": [Interval(Integral, 1, None, closed="left"), None],
+        "pooling": [StrOptions({"attention"}), list, tuple],
+        "head": [StrOptions({"linear", "mlp"})],
+        "head_hidden_size": [Interval(Integral, 1, None, closed="left"), None],
+        "diversity": [Interval(Real, 0, None, closed="left")],
         "solver": [StrOptions({"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"})],
         "mirror_p": [Interval(Real, 1, None, closed="neither")],
         "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
@@ -271,6 +321,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         mapping="softmax",
         n_heads=1,
         hidden_size=0,
+        scoring="linear",
+        gate_size=None,
+        pooling="attention",
+        head="linear",
+        head_hidden_size=None,
+        diversity=0.0,
         solver="adam",
         mirror_p=2.0,
         learning_rate_init=0.02,
@@ -295,6 +351,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         self.mapping = mapping
         self.n_heads = n_heads
         self.hidden_size = hidden_size
+        self.scoring = scoring
+        self.gate_size = gate_size
+        self.pooling = pooling
+        self.head = head
+        self.head_hidden_size = head_hidden_size
+        self.diversity = diversity
         self.solver = solver
         self.mirror_p = mirror_p
         self.learning_rate_init = learning_rate_init
@@ -344,7 +406,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             One query a sample, for ``query="given"``; overrides those X carries.
 
         coef_init : array-like of the shape of ``coef_``, default=None
-            Where the head starts, or stays with ``freeze_head=True``.
+            Where a linear head starts, or stays with ``freeze_head=True``. A head with
+            a layer starts elsewhere than at random by `warm_start` only.
 
         intercept_init : float or array-like of the shape of ``intercept_``, default=0
             The same for its offsets.
@@ -385,11 +448,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         weights = effective_weights(
             sample_weight, self.class_weight, self.classes_, targets
         )
-        if self.freeze_head and coef_init is None and not goes_on:
-            raise ValueError(
-                "freeze_head=True needs coef_init: the head must be given, since it is "
-                "not trained."
-            )
+        check_given_head(self, coef_init, goes_on)
         rng = local_generator(self.random_state)
         parameters = starting_parameters(self, tokens, rng, goes_on)
         parameters = with_initial_values(
@@ -449,7 +508,8 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         is_first = not hasattr(self, "coef_")
         if is_first and self.freeze_head:
             raise ValueError(
-                "freeze_head=True needs a head: call fit with coef_init first."
+                "freeze_head=True needs a head: call fit first, with coef_init or with "
+                "freeze_head=False."
             )
         tokens = self._read_training(X, query, reset=is_first)
         labels = read_labels(self, y, len(tokens))
@@ -493,6 +553,7 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             from_attributes(self),
             mapping=self.mapping,
             query=self.query,
+            pooling=self.pooling,
             dtype=self.dtype,
             device=device,
         )
@@ -514,6 +575,10 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             state = run_training(
                 self, tokens, targets, weights, parameters, rng, reporter, incremental
             )
+        # Of an earlier fit with other parameters there may be weights of parts that
+        # this model does not have.
+        for name in MODEL_NAMES:
+            self.__dict__.pop(f"{name}_", None)
         for name, value in state.items():
             setattr(self, name, value)
         reporter.end(lambda: state)
@@ -524,15 +589,21 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         with bridge.threads_for(tokens):
             return bridge.attend(*self._model_and_batch(tokens))
 
+    def _outputs(self, tokens):
+        from skattn.estimators import _torch_bridge as bridge
+
+        with bridge.threads_for(tokens):
+            return bridge.logits(*self._model_and_batch(tokens))
+
     def _seen_by_attention(self, tokens):
-        if not self.hidden_size:
+        if not self.hidden_size and self.scoring == "linear":
             return tokens
         from skattn.estimators import _torch_bridge as bridge
 
         with bridge.threads_for(tokens):
-            hidden = bridge.hidden_values(*self._model_and_batch(tokens))
+            scored = bridge.scored_values(*self._model_and_batch(tokens))
         return Tokens(
-            hidden,
+            scored,
             tokens.offsets,
             tokens.positions,
             tokens.query,
@@ -552,6 +623,11 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
 
         with bridge.threads_for(tokens):
             return bridge.token_votes(*self._model_and_batch(tokens))
+
+    @property
+    def _n_features_out(self):
+        # With a layer in the head, `coef_` is as wide as that.
+        return len(getattr(self, "head_hidden_coef_", self.coef_.T))
 
     def _model_and_batch(self, tokens):
         from skattn.estimators import _torch_bridge as bridge

@@ -36,10 +36,10 @@ class Attended(NamedTuple):
 class AttentionView(NamedTuple):
     """Attention as its support vector machine reads it.
 
-    `tokens` and `queries` are what attention sees, after a hidden layer if there is
-    one; `queries` is None for a prompt. `scores` and `weights` are (n_tokens, n_heads),
-    `coefs` are the attention weights with the axis of heads first, and `norm` is the
-    norm whose margin their training is drawn to.
+    `tokens` and `queries` are what the weights of attention are multiplied with, after
+    a hidden layer and gates if there are any; `queries` is None for a prompt. `scores`
+    and `weights` are (n_tokens, n_heads), `coefs` are the attention weights with the
+    axis of heads first, and `norm` is the norm whose margin their training is drawn to.
     """
 
     tokens: object
@@ -56,7 +56,7 @@ class AttentionView(NamedTuple):
 
 
 def _head_is_logistic(estimator):
-    return getattr(estimator, "head", "logistic") == "logistic"
+    return getattr(estimator, "head", "logistic") != "svm"
 
 
 class BaseAttentionClassifier(
@@ -67,10 +67,12 @@ class BaseAttentionClassifier(
     BaseEstimator,
     ABC,
 ):
-    """Predictions and explanations from attention with a linear head.
+    """Predictions and explanations from attention with a head.
 
     A subclass fits `coef_`, `intercept_`, `classes_` and its attention, has the
     parameter `query`, and says in `_attend` and `_token_votes` what its attention does.
+    The head is linear in what is pooled, unless the subclass says otherwise in
+    `_outputs`, `_token_votes` and `_n_features_out`.
     """
 
     #: Heads of attention; a subclass with several has the parameter `n_heads`.
@@ -215,8 +217,7 @@ class BaseAttentionClassifier(
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes one number, positive for ``classes_[1]``.
         """
-        pooled = self._attend(self._read(X, query).tokens).pooled
-        scores = pooled @ self.coef_.T + self.intercept_
+        scores = self._outputs(self._read(X, query).tokens)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X, query=None):
@@ -302,6 +303,10 @@ class BaseAttentionClassifier(
         return accuracy_score(
             y, self.predict(X, query=query), sample_weight=sample_weight
         )
+
+    def _outputs(self, tokens):
+        """Return the output of the head, of shape (n_samples, n_outputs)."""
+        return self._attend(tokens).pooled @ self.coef_.T + self.intercept_
 
     def _read(self, X, query):
         check_is_fitted(self)

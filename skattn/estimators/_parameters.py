@@ -6,12 +6,16 @@ A model always has the axis of heads; attributes leave it out when there is one 
 import numpy as np
 from sklearn.utils import check_array
 
-_MODEL_NAMES = (
+MODEL_NAMES = (
     "hidden_coef",
     "hidden_intercept",
+    "tanh_coef",
+    "sigmoid_coef",
     "attention_coef",
     "key_coef",
     "query_coef",
+    "head_hidden_coef",
+    "head_hidden_intercept",
     "coef",
     "intercept",
 )
@@ -34,7 +38,7 @@ def to_attributes(parameters):
 
 def from_attributes(estimator):
     """Return the parameters of a model from the attributes of a fitted estimator."""
-    names = [name for name in _MODEL_NAMES if hasattr(estimator, f"{name}_")]
+    names = [name for name in MODEL_NAMES if hasattr(estimator, f"{name}_")]
     if "key_coef" in names:
         names.remove("attention_coef")
     parameters = {name: getattr(estimator, f"{name}_") for name in names}
@@ -53,7 +57,7 @@ def with_initial_values(parameters, coef_init, intercept_init, attention_coef_in
     parameters : dict of str to ndarray
         The initial parameters of a model, which give the shapes.
 
-    coef_init : array-like of shape (n_outputs, n_heads * n_token_features) or None
+    coef_init : array-like of shape (n_outputs, n_pooled) or None
         Head; for one output also one-dimensional.
 
     intercept_init : float or array-like of shape (n_outputs,)

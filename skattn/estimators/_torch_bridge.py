@@ -82,12 +82,13 @@ def make_batch(tokens, query, *, dtype, device):
     return TokenBatch(layout, query=given, query_rows=rows)
 
 
-def make_model(parameters, *, mapping, query, dtype, device):
+def make_model(parameters, *, mapping, query, pooling, dtype, device):
     """Return the torch model that has these parameters."""
     return AttentionModel.from_parameters(
         parameters,
         mapping=mapping,
         query_kind=query_kind(query),
+        pooling=pooling,
         dtype=getattr(torch, dtype),
         device=device,
     )
@@ -104,10 +105,16 @@ def attend(model, batch):
         )
 
 
-def hidden_values(model, batch):
-    """Return the tokens behind the hidden layer, of shape (n_tokens, hidden_size)."""
+def scored_values(model, batch):
+    """Return the tokens that attention weights multiply, (n_tokens, n_scored)."""
     with torch.no_grad():
-        return model.hidden(batch.tokens).values.cpu().numpy()
+        return model.scored_tokens(batch).values.cpu().numpy()
+
+
+def logits(model, batch):
+    """Return the output of a model, of shape (n_samples, n_outputs)."""
+    with torch.no_grad():
+        return model(batch).cpu().numpy()
 
 
 def token_votes(model, batch):
@@ -120,11 +127,10 @@ def token_votes(model, batch):
 
 def predicted_index(model, batch):
     """Return the index of the predicted class of each sample."""
-    with torch.no_grad():
-        logits = model(batch)
-    if logits.shape[1] == 1:
-        return (logits[:, 0] > 0).long().cpu().numpy()
-    return logits.argmax(dim=1).cpu().numpy()
+    outputs = logits(model, batch)
+    if outputs.shape[1] == 1:
+        return (outputs[:, 0] > 0).astype(np.int64)
+    return outputs.argmax(axis=1)
 
 
 def as_arrays(state):

@@ -17,19 +17,15 @@ from skattn.tokens._table import TableTokens
 _LARGEST_FULL_BATCH = 2_000
 _AUTO_BATCH_SIZE = 200
 
+# What None means for the widths of gates and of the layer of a head.
+_GATE_SIZE = 64
+_HEAD_HIDDEN_SIZE = 32
+
 
 def check_combinations(estimator):
     """Refuse parameters that contradict each other, by name."""
-    if estimator.parameterization == "KQ" and estimator.query == "prompt":
-        raise ValueError(
-            "parameterization='KQ' needs queries, and query='prompt' has none. Use "
-            "parameterization='W', or another query."
-        )
-    if estimator.rank is not None and estimator.parameterization != "KQ":
-        raise ValueError(
-            f"rank={estimator.rank} needs parameterization='KQ'; got "
-            f"parameterization={estimator.parameterization!r}."
-        )
+    _check_attention(estimator)
+    _check_head(estimator)
     if estimator.solver != "mirror" and estimator.mirror_p != 2.0:
         raise ValueError(
             f"mirror_p={estimator.mirror_p} needs solver='mirror'; got "
@@ -41,6 +37,82 @@ def check_combinations(estimator):
             f"batch_size={estimator.batch_size} contradicts. Use batch_size='auto', or "
             "solver='adam'."
         )
+
+
+def _check_attention(estimator):
+    if estimator.scoring == "gated" and estimator.parameterization == "KQ":
+        raise ValueError(
+            "scoring='gated' scores by a prompt, and parameterization='KQ' by keys and "
+            "queries. Use scoring='linear', or parameterization='W'."
+        )
+    if estimator.scoring == "gated" and estimator.query != "prompt":
+        raise ValueError(
+            f"scoring='gated' scores by a prompt; got query={estimator.query!r}. Use "
+            "query='prompt', or scoring='linear'."
+        )
+    if estimator.gate_size is not None and estimator.scoring != "gated":
+        raise ValueError(
+            f"gate_size={estimator.gate_size} needs scoring='gated'; got "
+            f"scoring={estimator.scoring!r}."
+        )
+    if estimator.parameterization == "KQ" and estimator.query == "prompt":
+        raise ValueError(
+            "parameterization='KQ' needs queries, and query='prompt' has none. Use "
+            "parameterization='W', or another query."
+        )
+    if estimator.rank is not None and estimator.parameterization != "KQ":
+        raise ValueError(
+            f"rank={estimator.rank} needs parameterization='KQ'; got "
+            f"parameterization={estimator.parameterization!r}."
+        )
+    if estimator.diversity > 0 and estimator.n_heads == 1:
+        raise ValueError(
+            f"diversity={estimator.diversity} needs heads that can differ; got "
+            "n_heads=1."
+        )
+
+
+def _check_head(estimator):
+    from skattn.attention.pooling import check_pooling
+
+    check_pooling(estimator.pooling)
+    if estimator.head_hidden_size is not None and estimator.head != "mlp":
+        raise ValueError(
+            f"head_hidden_size={estimator.head_hidden_size} needs head='mlp'; got "
+            f"head={estimator.head!r}."
+        )
+
+
+def check_given_head(estimator, coef_init, goes_on):
+    """Refuse a head of which a part would be missing.
+
+    Parameters
+    ----------
+    estimator : AttentionClassifier
+        Not yet fitted.
+
+    coef_init : array-like or None
+        What the caller of `fit` gives of the head.
+
+    goes_on : bool
+        Whether there is the head of an earlier fit.
+    """
+    if estimator.head == "mlp" and coef_init is not None:
+        raise ValueError(
+            "coef_init gives a linear head, and head='mlp' has a layer before it. Use "
+            "warm_start=True to start from an earlier fit, or head='linear'."
+        )
+    if not estimator.freeze_head or goes_on or coef_init is not None:
+        return
+    if estimator.head == "mlp":
+        raise ValueError(
+            "freeze_head=True with head='mlp' needs the head of an earlier fit: fit "
+            "once with warm_start=True and freeze_head=False."
+        )
+    raise ValueError(
+        "freeze_head=True needs coef_init: the head must be given, since it is not "
+        "trained."
+    )
 
 
 def starting_parameters(estimator, tokens, rng, goes_on):
@@ -81,6 +153,11 @@ def starting_parameters(estimator, tokens, rng, goes_on):
         hidden_size=estimator.hidden_size,
         n_outputs=1 if n_classes == 2 else n_classes,
         n_active_features=2 if isinstance(tokens, TableTokens) else None,
+        gate_size=_width(estimator, "scoring", "gated", "gate_size", _GATE_SIZE),
+        pooling=estimator.pooling,
+        head_hidden_size=_width(
+            estimator, "head", "mlp", "head_hidden_size", _HEAD_HIDDEN_SIZE
+        ),
     )
     if not goes_on:
         return parameters
@@ -93,6 +170,14 @@ def starting_parameters(estimator, tokens, rng, goes_on):
             "estimator."
         )
     return fitted
+
+
+def _width(estimator, name, value, size, default):
+    """Return the width of a part that an estimator has if a parameter has a value."""
+    if getattr(estimator, name) != value:
+        return None
+    given = getattr(estimator, size)
+    return default if given is None else given
 
 
 def run_training(
@@ -137,7 +222,11 @@ def run_training(
     device = bridge.resolve_device(estimator.device, estimator.dtype)
     options = {"dtype": estimator.dtype, "device": device}
     model = bridge.make_model(
-        parameters, mapping=estimator.mapping, query=estimator.query, **options
+        parameters,
+        mapping=estimator.mapping,
+        query=estimator.query,
+        pooling=estimator.pooling,
+        **options,
     )
     batch = bridge.make_batch(tokens, estimator.query, **options)
     batch, targets, weights, validate = _hold_out(
@@ -147,7 +236,7 @@ def run_training(
 
     def fitted_now():
         state = to_attributes(model.parameters_as_arrays())
-        state["n_token_features_"] = state["coef_"].shape[1] // estimator.n_heads
+        state["n_token_features_"] = estimator.hidden_size or tokens.n_features
         return state
 
     losses = list(getattr(estimator, "loss_curve_", [])) if incremental else []
@@ -181,6 +270,7 @@ def run_training(
             validation=validate,
             freeze_head=estimator.freeze_head,
             mirror_p=estimator.mirror_p,
+            diversity=estimator.diversity,
             max_learning_rate=None if sees_all else estimator.learning_rate_init,
             on_epoch_begin=reporter.begin_iteration,
             on_epoch=on_epoch,

@@ -26,8 +26,8 @@ def excess_loss(model, batch, targets, sample_weight=None):
     Parameters
     ----------
     model : skattn.attention.AttentionModel
-        With a linear head of one output. The head counts as fixed: the result has no
-        gradients in it.
+        With a linear head of one output that pools by attention alone. The head counts
+        as fixed: the result has no gradients in it.
     batch : TokenBatch
     targets : torch.Tensor of shape (n_samples,)
         0 and 1.
@@ -66,7 +66,10 @@ def excess_loss(model, batch, targets, sample_weight=None):
     1.1426e-18, 0.3133
     """
     if not has_excess_loss(model):
-        raise ValueError("excess_loss needs a model with a linear head of one output.")
+        raise ValueError(
+            "excess_loss needs a model with a linear head of one output that pools by "
+            "attention alone."
+        )
     attended = model.attend(batch)
     features, weights = attended.features, attended.weights
     signs = 2.0 * targets.to(weights.dtype) - 1.0
@@ -89,7 +92,11 @@ def excess_loss(model, batch, targets, sample_weight=None):
 def has_excess_loss(model):
     """Whether :func:`excess_loss` can be computed for a model."""
     head = getattr(model, "head", None)
-    return isinstance(head, LinearHead) and len(head.intercept) == 1
+    return (
+        isinstance(head, LinearHead)
+        and len(head.intercept) == 1
+        and head.pooling == ("attention",)
+    )
 
 
 def _difference(best_margin, lag):

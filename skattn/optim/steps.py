@@ -29,13 +29,14 @@ class Steps:
     allows, which has all its digits where the loss has none left.
     """
 
-    def __init__(self, model, optimizer, alpha, by_excess=False):
+    def __init__(self, model, optimizer, alpha, by_excess=False, diversity=0.0):
         self.model = model
         self.optimizer = optimizer
         self.parameters = [p for g in optimizer.param_groups for p in g["params"]]
         self.penalised = [p for p in self.parameters if p.ndim > 1]
         self.alpha = alpha
         self.by_excess = by_excess
+        self.diversity = diversity
         self.needs_slope = isinstance(optimizer, torch.optim.LBFGS)
         #: Largest entry of the gradient where the last step of lbfgs began.
         self.largest_slope = np.inf
@@ -77,8 +78,13 @@ class Steps:
         return float(np.average(losses, weights=totals))
 
     def objective(self, batch, targets, shares):
-        """Loss of samples of these shares, with the penalty."""
-        loss = shares.dot(_sample_losses(self.model(batch), targets))
+        """Loss of samples of these shares, with the penalties."""
+        if self.diversity > 0.0:
+            logits, overlap = self.model.forward_with_overlap(batch)
+            losses = _sample_losses(logits, targets) + self.diversity * overlap
+        else:
+            losses = _sample_losses(self.model(batch), targets)
+        loss = shares.dot(losses)
         if self.alpha > 0.0:
             for weight in self.penalised:
                 entries = weight.flatten()

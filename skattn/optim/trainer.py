@@ -31,6 +31,7 @@ def train(
     on_epoch_begin=None,
     on_epoch=None,
     optimizer_state=None,
+    diversity=0.0,
 ):
     """Train a model in place.
 
@@ -91,6 +92,10 @@ def train(
     optimizer_state : dict, default=None
         ``TrainingResult.optimizer_state`` of an earlier training of the same model
         with the same solver, to go on from there.
+    diversity : float, default=0
+        Adds to the loss of each sample so many times the overlap of its heads of
+        attention, as :meth:`skattn.attention.AttentionModel.forward_with_overlap`
+        tells it.
 
     Returns
     -------
@@ -129,7 +134,15 @@ def train(
     (True, True)
     """
     _check_options(
-        solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
+        solver,
+        learning_rate,
+        alpha,
+        max_iter,
+        batch_size,
+        tol,
+        rng,
+        mirror_p,
+        diversity,
     )
     batch, targets, sample_weight = _weighted_samples(
         model, batch, targets, sample_weight
@@ -141,7 +154,7 @@ def train(
     by_excess = (
         solver == "polyak"
         and freeze_head
-        and alpha == 0.0
+        and alpha == diversity == 0.0
         and groups.keys() <= {"attention", "key", "query"}
         and has_excess_loss(model)
     )
@@ -156,7 +169,7 @@ def train(
         optimum=0.0 if by_excess and batch_size is None else None,
         max_lr=max_learning_rate,
     )
-    steps = Steps(model, optimizer, alpha, by_excess)
+    steps = Steps(model, optimizer, alpha, by_excess, diversity)
     # The line search of lbfgs never lets the loss rise: there, a slow descent is
     # still one, and only a loss that stands still has come to its end.
     by_slope = solver == "lbfgs" and validation is None
@@ -271,7 +284,15 @@ def _check_finite(loss, number):
 
 
 def _check_options(
-    solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
+    solver,
+    learning_rate,
+    alpha,
+    max_iter,
+    batch_size,
+    tol,
+    rng,
+    mirror_p,
+    diversity,
 ):
     if solver not in SOLVERS:
         raise ValueError(
@@ -287,6 +308,7 @@ def _check_options(
     for name, value, smallest in (
         ("alpha", alpha, 0.0),
         ("tol", tol, 0.0),
+        ("diversity", diversity, 0.0),
         ("max_iter", max_iter, 1),
         ("batch_size", 1 if batch_size is None else batch_size, 1),
     ):

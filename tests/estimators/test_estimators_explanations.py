@@ -25,6 +25,14 @@ ESTIMATORS = [
         hidden_size=3, n_heads=2, query="first", random_state=0, **QUICK
     ),
     AttentionClassifier(parameterization="KQ", query="mean", random_state=0, **QUICK),
+    AttentionClassifier(scoring="gated", gate_size=3, random_state=0, **QUICK),
+    AttentionClassifier(pooling=["min", "attention", "mean", "max"], **QUICK),
+    AttentionClassifier(
+        pooling=("attention", "max"), head="mlp", n_heads=2, random_state=0, **QUICK
+    ),
+    AttentionClassifier(
+        pooling=("attention", "max"), hidden_size=3, random_state=0, **QUICK
+    ),
     TokenSVM(),
     TokenSVM(query="mean", head="logistic", mapping="softmax"),
 ]
@@ -175,16 +183,30 @@ def test_transform_pools_by_the_weights(estimator):
         ]
     else:
         tokens = SAMPLES
+    pooling = getattr(estimator, "pooling", "attention")
+    names = [pooling] if isinstance(pooling, str) else pooling
     expected = [
-        np.ravel(weights @ sample)
+        np.concatenate(
+            [
+                np.ravel(weights @ sample)
+                if name == "attention"
+                else getattr(sample, name)(axis=0)
+                for name in names
+            ]
+        )
         for weights, sample in zip(
             estimator.attention_weights(SAMPLES), tokens, strict=True
         )
     ]
     assert_allclose(pooled, expected, atol=1e-12)
+    if getattr(estimator, "head", "") == "mlp":
+        start = estimator.head_hidden_intercept_
+        head_input = gelu(pooled @ estimator.head_hidden_coef_ + start) - gelu(start)
+    else:
+        head_input = pooled
     assert_allclose(
         estimator.decision_function(SAMPLES),
-        pooled @ estimator.coef_[0] + estimator.intercept_,
+        head_input @ estimator.coef_[0] + estimator.intercept_,
         atol=1e-12,
     )
     assert len(estimator.get_feature_names_out()) == pooled.shape[1]
