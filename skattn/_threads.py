@@ -24,19 +24,23 @@ class SingleThread:
         self._user_api = user_api
         self._lock = Lock()
         self._n_inside = 0
-        self._limiter = None
+        self._limited = []
 
     def __enter__(self):
         with self._lock:
             if self._n_inside == 0:
-                self._limiter = self._pools.limit(limits=1, user_api=self._user_api)
+                counts = [(pool, pool.num_threads) for pool in self._pools]
+                self._limited = [(pool, count) for pool, count in counts if count != 1]
+                for pool, _ in self._limited:
+                    pool.set_num_threads(1)
             self._n_inside += 1
 
     def __exit__(self, *error):
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:
-                self._limiter.restore_original_limits()
+                for pool, count in self._limited:
+                    pool.set_num_threads(count)
 
     @property
     def _pools(self):
@@ -46,4 +50,7 @@ class SingleThread:
 @cache
 def _loaded_pools(user_api):
     # Looking up the loaded libraries takes milliseconds; limiting them, microseconds.
-    return ThreadpoolController()
+    pools = ThreadpoolController()
+    if user_api is not None:
+        pools = pools.select(user_api=user_api)
+    return pools.lib_controllers

@@ -87,10 +87,11 @@ def make_blocks(constraints):
         offsets[-1] = constraints.size
         queries = np.ones((offsets.size - 1, 1))
     else:
-        starts = constraints.query_starts
-        is_filled = starts[1:] > starts[:-1]
-        queries = constraints.queries[is_filled]
-        offsets = np.append(starts[:-1][is_filled], constraints.size)
+        offsets, queries = constraints.query_starts, constraints.queries
+        is_filled = offsets[1:] > offsets[:-1]
+        if not is_filled.all():
+            offsets = np.append(offsets[:-1][is_filled], constraints.size)
+            queries = queries[is_filled]
     return Blocks(
         differences,
         offsets,

@@ -64,6 +64,16 @@ class Constraints:
         """Boolean array of shape (m,): which constraints allow no slack."""
         return np.isinf(self.C)
 
+    @cached_property
+    def is_any_hard(self):
+        """Whether some constraint allows no slack."""
+        return bool(self.is_hard.any())
+
+    @cached_property
+    def is_all_hard(self):
+        """Whether no constraint allows slack; True without constraints."""
+        return bool(self.is_hard.all())
+
     def margins(self, coef):
         """Left-hand sides ``dx' W z``, without forming any (m, d * d_q) matrix.
 

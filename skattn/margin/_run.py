@@ -66,7 +66,7 @@ class Run:
         if problem.merged.size == 0:
             certificate.offer(coef=np.zeros(problem.coef_shape), dual=np.zeros(0))
             return True
-        if not problem.merged.is_hard.any():
+        if not problem.merged.is_any_hard:
             certificate.offer(coef=np.zeros(problem.coef_shape))
         if warm_start is None:
             return False

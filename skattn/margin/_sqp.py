@@ -103,7 +103,7 @@ def _iterate(run, models, max_iter):
             next_polish = POLISH_AGAIN * certificate.gap
             if run.is_stopped_after("polish"):
                 break
-        if constraints.is_hard.any() and np.isinf(certificate.upper_bound):
+        if constraints.is_any_hard and np.isinf(certificate.upper_bound):
             proof = search.look(certificate.dual)
             if proof is None and run.n_iter in (PATIENCE, max_iter):
                 proof = prove_from_support(constraints, certificate.dual)
@@ -247,7 +247,7 @@ class _Models:
             return np.sum(point * direction) - change.sum()
 
         dual = iterate.dual + _minimiser_on_unit_interval(derivative) * change
-        if self._constraints.is_hard.all():
+        if self._constraints.is_all_hard:
             _, dual = _dual_bound(self._problem, dual)
         return self._from_dual(dual)
 

@@ -195,17 +195,18 @@ def _primal_bound(problem, coef):
     constraints = problem.merged
     if constraints.size == 0:
         return 0.0, np.zeros_like(coef), np.zeros(0)
-    is_hard = constraints.is_hard
-    if not coef.any() and not is_hard.any():
+    if not constraints.is_any_hard and not coef.any():
         return float(constraints.C.sum()), coef, np.zeros(constraints.size)
     margins = constraints.margins(coef)
-    if is_hard.any():
-        smallest = margins[is_hard].min()
+    is_hard = constraints.is_hard
+    if constraints.is_any_hard:
+        is_all_hard = constraints.is_all_hard
+        smallest = float((margins if is_all_hard else margins[is_hard]).min())
         if smallest <= 0:
             return np.inf, coef, margins
-        factor = 1 / smallest if is_hard.all() else max(1 / smallest, 1.0)
+        factor = 1 / smallest if is_all_hard else max(1 / smallest, 1.0)
         coef, margins = coef * factor, margins * factor
-        if is_hard.all():
+        if is_all_hard:
             return problem.norm.value(coef), coef, margins
     # With a large C the slack that rounding leaves can cost more than the norm.
     smallest = margins.min()
@@ -223,20 +224,25 @@ def _primal_bound(problem, coef):
 
 def _dual_bound(problem, dual):
     constraints = problem.merged
-    dual = np.clip(dual, 0, constraints.C)
+    dual = np.minimum(np.maximum(dual, 0), constraints.C)
     total = float(dual.sum())
     if total == 0:
         return 0.0, dual
     norm = problem.norm.dual_value(constraints.adjoint(dual))
-    with np.errstate(divide="ignore", over="ignore"):
-        factor = np.divide(total, norm**2)
+    factor = _quotient(total, norm * norm)
+    if constraints.is_all_hard:
+        bound = _quotient(total, norm)
+    else:
         is_positive = dual > 0
-        factor = min(factor, np.min(constraints.C[is_positive] / dual[is_positive]))
-        if constraints.is_hard.all():
-            bound = float(np.divide(total, norm))
-        else:
-            bound = factor * total - 0.5 * (factor * norm) ** 2
-        scaled = factor * dual
-    if not np.isfinite(factor):
+        with np.errstate(divide="ignore", over="ignore"):
+            room = constraints.C[is_positive] / dual[is_positive]
+        factor = min(factor, float(room.min()))
+        bound = factor * total - 0.5 * (factor * norm) * (factor * norm)
+    if factor == np.inf:
         return np.inf, dual
-    return (bound, scaled) if np.isfinite(scaled).all() else (bound, dual)
+    largest = factor * float(dual.max())
+    return bound, factor * dual if largest < np.inf else dual
+
+
+def _quotient(numerator, denominator):
+    return np.inf if denominator == 0 else numerator / denominator

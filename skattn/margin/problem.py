@@ -228,8 +228,7 @@ class MarginProblem:
         other._selected_rows = selected_rows
         hashes = other.__dict__.pop("_hashes", None)
         is_same = ~is_changed[self.samples]
-        changed_rows = np.flatnonzero(is_changed[self._sample_of_row])
-        other._keep_rows(self.rows[is_same], changed_rows)
+        other._keep_rows(self.rows[is_same], is_changed[self._sample_of_row])
         if hashes is not None:
             other._hashes = np.empty(other.rows.size, dtype=np.uint64)
             is_new = is_changed[other.samples]
@@ -237,13 +236,13 @@ class MarginProblem:
             other._hashes[is_new] = other._hash(other.rows[is_new])
         return other
 
-    def _keep_rows(self, kept=None, candidates=None):
+    def _keep_rows(self, kept=None, is_candidate=None):
         # Of the candidates those that are constraints join what is kept in any case.
-        if candidates is None:
-            candidates = np.arange(self.n_tokens)
-        is_constraint = self._penalties[self._sample_of_row[candidates]] > 0
-        is_constraint &= self._selected_of(candidates) != candidates
-        rows = candidates[is_constraint]
+        is_constraint = (self._penalties > 0)[self._sample_of_row]
+        is_constraint[self._selected_rows] = False
+        if is_candidate is not None:
+            is_constraint &= is_candidate
+        rows = np.flatnonzero(is_constraint)
         rows = rows[self._differ_from_selected(rows)]
         self.rows = rows if kept is None else np.sort(np.concatenate([kept, rows]))
         self.samples = self._sample_of_row[self.rows]
@@ -345,11 +344,15 @@ class MarginProblem:
             0 where a token has no constraint.
         """
         merged, groups = self._merging
-        is_hard_group = merged.is_hard[groups]
-        weight = np.where(is_hard_group, np.isinf(self._costs), self._costs)
-        total = np.bincount(groups, weights=weight, minlength=merged.size)
+        dual = merged_dual[groups]
+        if merged.size < groups.size:
+            is_hard_group = merged.is_hard[groups]
+            weight = np.where(is_hard_group, np.isinf(self._costs), self._costs)
+            total = np.bincount(groups, weights=weight, minlength=merged.size)
+            # The share of a row that stands for itself is 1 exactly.
+            dual *= weight / total[groups]
         dual_coef = np.zeros(self.n_tokens)
-        dual_coef[self.rows] = merged_dual[groups] * weight / total[groups]
+        dual_coef[self.rows] = dual
         return dual_coef
 
     def spread(self, merged_values):

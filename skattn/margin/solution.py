@@ -156,8 +156,9 @@ def certified_solution(problem, certificate, *, tol, solver, n_iter):
     else:
         margins = certificate.margins
         min_margin = float(margins.min(initial=np.inf))
-        lacking = np.where(problem.merged.is_hard, 0, np.maximum(1 - margins, 0))
-        slack[problem.rows] = problem.spread(lacking)
+        if not problem.merged.is_all_hard:
+            lacking = np.where(problem.merged.is_hard, 0, np.maximum(1 - margins, 0))
+            slack[problem.rows] = problem.spread(lacking)
     dual_coef = np.zeros(problem.n_tokens)
     if certificate.dual is not None:
         dual_coef = problem.split_dual(certificate.dual)
