@@ -196,3 +196,26 @@ CASES = [
     for estimator in estimators
     for form in FORMS
 ]
+
+
+class StopAfter:
+    """A callback that asks to stop after some subtasks, and keeps what it saw."""
+
+    max_propagation_depth = None
+
+    def __init__(self, n_subtasks):
+        self.n_subtasks, self.models = n_subtasks, []
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **data):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **data):
+        if context.parent is not None:
+            self.models.append(fitted_estimator)
+        return len(self.models) == self.n_subtasks

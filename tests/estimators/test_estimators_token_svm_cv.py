@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from token_cases import StopAfter
 
 from skattn import TokenSVM, TokenSVMCV
 from skattn.datasets import make_token_selection
@@ -212,29 +213,6 @@ def test_folds_warn_once(table):
     assert len(messages) == 1
     assert "fits in the folds did not converge" in messages[0]
     assert caught[0].filename == __file__
-
-
-class StopAfter:
-    """A callback that asks to stop after some subtasks, and keeps what it saw."""
-
-    max_propagation_depth = None
-
-    def __init__(self, n_subtasks):
-        self.n_subtasks, self.models = n_subtasks, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context, **data):
-        pass
-
-    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None, **data):
-        if context.parent is not None:
-            self.models.append(fitted_estimator)
-        return len(self.models) == self.n_subtasks
 
 
 def test_callbacks_see_folds_and_can_stop(sequences):
