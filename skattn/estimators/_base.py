@@ -162,6 +162,13 @@ class BaseAttentionClassifier(
         ``decision_function(X) - intercept_``: unlike a weight, they say in favour of
         which class a token spoke.
 
+        Where more than attention is pooled, a token also has its part of the mean, and
+        of a minimum or maximum all that the features add of which it is the extreme,
+        in equal parts with other tokens that are. Behind a head with a layer, what a
+        token puts into each unit counts times the mean slope of the unit between no
+        tokens and all of them: these are the integrated gradients of arXiv 1703.01365,
+        in closed form.
+
         Parameters
         ----------
         X : any form that :func:`skattn.check_tokens` reads
@@ -184,7 +191,7 @@ class BaseAttentionClassifier(
         return read.per_token(votes, fill=0.0)
 
     def transform(self, X, query=None):
-        """Return the tokens of each sample pooled by attention.
+        """Return what the tokens of each sample are pooled into.
 
         Parameters
         ----------
@@ -197,7 +204,8 @@ class BaseAttentionClassifier(
         Returns
         -------
         pooled : ndarray of shape (n_samples, n_heads * n_token_features_)
-            The heads side by side; a dataframe after ``set_output``.
+            The heads of attention side by side, and what else is pooled beside them;
+            a dataframe after ``set_output``.
         """
         return self._attend(self._read(X, query).tokens).pooled
 

@@ -134,16 +134,9 @@ def train(
     (True, True)
     """
     _check_options(
-        solver,
-        learning_rate,
-        alpha,
-        max_iter,
-        batch_size,
-        tol,
-        rng,
-        mirror_p,
-        diversity,
+        solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
     )
+    _check_at_least("diversity", diversity, 0.0)
     batch, targets, sample_weight = _weighted_samples(
         model, batch, targets, sample_weight
     )
@@ -284,15 +277,7 @@ def _check_finite(loss, number):
 
 
 def _check_options(
-    solver,
-    learning_rate,
-    alpha,
-    max_iter,
-    batch_size,
-    tol,
-    rng,
-    mirror_p,
-    diversity,
+    solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
 ):
     if solver not in SOLVERS:
         raise ValueError(
@@ -308,13 +293,16 @@ def _check_options(
     for name, value, smallest in (
         ("alpha", alpha, 0.0),
         ("tol", tol, 0.0),
-        ("diversity", diversity, 0.0),
         ("max_iter", max_iter, 1),
         ("batch_size", 1 if batch_size is None else batch_size, 1),
     ):
-        if not value >= smallest:
-            raise ValueError(f"{name} must be at least {smallest}, got {value}.")
+        _check_at_least(name, value, smallest)
     if not learning_rate > 0.0:
         raise ValueError(f"learning_rate must be positive, got {learning_rate}.")
     if not 1.0 < mirror_p < np.inf:
         raise ValueError(f"mirror_p must be above 1 and finite, got {mirror_p}.")
+
+
+def _check_at_least(name, value, smallest):
+    if not value >= smallest:
+        raise ValueError(f"{name} must be at least {smallest}, got {value}.")

@@ -424,6 +424,7 @@ def test_a_diverging_loss_is_an_error():
         ({"batch_size": 0, "rng": np.random.RandomState(0)}, "batch_size must be"),
         ({"alpha": -1.0}, "alpha must be at least 0"),
         ({"tol": -1.0}, "tol must be at least 0"),
+        ({"diversity": -1.0}, "diversity must be at least 0"),
         ({"max_iter": 0}, "max_iter must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"mirror_p": 1.0}, "mirror_p must be above 1"),
