@@ -21,10 +21,13 @@ from skattn.margin.certificate import _dual_bound, primal_bound
 
 #: A model is solved once its violations are at most this many margins, or this share
 #: of those it started with.
-MODEL_TOLERANCE = 3e-3
+MODEL_TOLERANCE = 1e-2
 
 #: Passes over the active blocks in one model.
 MAX_EPOCHS = 300
+
+#: Passes after which the bounds are looked at, lest a model be solved for nothing.
+LOOK_EVERY = 20
 
 #: Entries at 0 have no curvature on the side of the line search: what is below this
 #: share of the largest is raised to it.
@@ -95,7 +98,7 @@ def _iterate(run, models, max_iter):
     next_polish, search = POLISH_GAP, RaySearch(constraints)
     while iterate is not None and not run.is_certified and run.n_iter < max_iter:
         run.n_iter += 1
-        iterate = models.advance(iterate, certificate)
+        iterate = models.advance(iterate, run)
         if run.is_stopped_after("model"):
             break
         if not run.is_certified and certificate.gap <= next_polish:
@@ -169,23 +172,26 @@ class _Models:
             certificate.offer(dual=dual)
         return None
 
-    def advance(self, iterate, certificate):
+    def advance(self, iterate, run):
         """Solve one model and move towards its solution.
 
         Parameters
         ----------
         iterate : _Iterate
 
-        certificate : Certificate
-            Is offered what is met on the way.
+        run : Run
+            Its certificate is offered what is met on the way.
 
         Returns
         -------
         iterate : _Iterate or None
             None if the point has become 0, where there is no model.
         """
-        target, dual = self._solve_model(iterate)
+        certificate = run.certificate
+        target, dual = self._solve_model(iterate, run)
         certificate.offer(coef=self._coef(target), dual=dual)
+        if run.is_certified:
+            return iterate
         if self._norm.p < 2:
             iterate = self._search_duals(iterate, dual)
         else:
@@ -193,7 +199,7 @@ class _Models:
         certificate.offer(coef=self._coef(iterate.point), dual=iterate.dual)
         return iterate if iterate.point.any() else None
 
-    def _solve_model(self, iterate):
+    def _solve_model(self, iterate, run):
         """Return the solution and the duals of the model at `iterate`."""
         from skattn.margin._sqp_kernels import descend_model
 
@@ -208,7 +214,7 @@ class _Models:
         n_blocks = blocks.offsets.size - 1
         is_active = np.ones(n_blocks, dtype=bool)
         tolerance = None
-        for _ in range(MAX_EPOCHS):
+        for epoch in range(1, MAX_EPOCHS + 1):
             along, violation = descend_model(
                 *blocks.layout,
                 blocks.C,
@@ -225,6 +231,11 @@ class _Models:
                 tolerance = MODEL_TOLERANCE * min(violation, 1.0)
             if violation <= tolerance or not is_active.any():
                 break
+            if epoch % LOOK_EVERY == 0:
+                target = slope + twist * along * direction
+                run.certificate.offer(coef=self._coef(target), dual=dual)
+                if run.is_certified:
+                    break
         return slope + twist * along * direction, dual
 
     def _curvature(self, share):

@@ -1,5 +1,7 @@
 """Many problems in one call, and one problem at many costs."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from skattn.margin._dual_cd import MAX_EPOCHS, solve_many_dual_cd
@@ -12,6 +14,9 @@ from skattn.margin.solvers import (
     solvers_for,
     supports,
 )
+
+#: Steps in C longer than this many times the step before are too long to extrapolate.
+LONGEST_STEP = 4
 
 
 def solve_many(problems, tol=1e-6, max_iter=None, solver="auto"):
@@ -86,7 +91,7 @@ def solve_many(problems, tol=1e-6, max_iter=None, solver="auto"):
 
 
 def attention_svm_path(problem, Cs, *, tol=1e-6, max_iter=None, solver="auto"):
-    """Solve a problem at many costs of slack, each from the solution before.
+    """Solve a problem at many costs of slack, each from the solutions before.
 
     Parameters
     ----------
@@ -136,13 +141,36 @@ def attention_svm_path(problem, Cs, *, tol=1e-6, max_iter=None, solver="auto"):
             f"problem or one a sample in each; got shape {Cs.shape}."
         )
     solutions = [None] * len(Cs)
-    previous = None
-    for index in np.argsort(Cs.reshape(len(Cs), -1).sum(axis=1), kind="stable"):
+    sums = Cs.reshape(len(Cs), -1).sum(axis=1)
+    order = np.argsort(sums, kind="stable")
+    start = None
+    for position, index in enumerate(order):
         C = Cs[index] if Cs.ndim == 2 else float(Cs[index])
         problem = problem.with_C(C)
         names = [solver]
         if solver == "auto":
             names = solvers_for(problem, prefers_cvxpy=False)
-        previous = run_in_turn(names, problem, tol, max_iter, previous)
-        solutions[index] = previous
+        solutions[index] = run_in_turn(names, problem, tol, max_iter, start)
+        start = _next_start(position, order, sums, solutions)
     return solutions
+
+
+def _next_start(position, order, sums, solutions):
+    """Return the last solution, moved on the way it came where that makes sense.
+
+    For the Frobenius norm the solutions are piecewise linear in C, for the others
+    nearly so.
+    """
+    last = solutions[order[position]]
+    if not 0 < position < len(order) - 1:
+        return last
+    before = solutions[order[position - 1]]
+    c0, c1, c2 = sums[order[position - 1 : position + 2]]
+    if c2 == np.inf or not 0 < c2 - c1 <= LONGEST_STEP * (c1 - c0):
+        return last
+    factor = (c2 - c1) / (c1 - c0)
+    coef = last.coef + factor * (last.coef - before.coef)
+    dual_coef = last.dual_coef + factor * (last.dual_coef - before.dual_coef)
+    if not np.isfinite(coef).all():
+        return last
+    return replace(last, coef=coef, dual_coef=np.maximum(dual_coef, 0))
