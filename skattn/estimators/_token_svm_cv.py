@@ -283,7 +283,7 @@ class RisingCs:
     Cs: np.ndarray
 
     def __call__(self, model, inside):
-        """Yield index, fitted attributes and success of each C."""
+        """Yield index, weights and success of each C."""
         training = model._read_training(
             inside.X, inside.y, inside.sample_weight, None, inside.selected
         )
@@ -292,7 +292,9 @@ class RisingCs:
             model.C = self.Cs[candidate]
             rounds = model._alternate(training, model.C, reporter=None, earlier=rounds)
             state = model._state_after(rounds, training.tokens)
-            yield candidate, state, not model._complaints(rounds)
+            # What concerns the samples of the fold would only travel and be dropped.
+            weights = {name: state[name] for name in _AVERAGED}
+            yield candidate, weights, not model._complaints(rounds)
 
 
 def _average(folds, classes):
