@@ -59,15 +59,11 @@ def token_permutation_importance(
     at random, which keeps its distribution and undoes its relation to the labels; the
     fall of the score is the importance.
 
-    =========================== =======================================================
-    `by`                        what is exchanged
-    =========================== =======================================================
-    ``"position"``              whole tokens at one position, among the samples that
-                                have a token there
-    ``"feature"``               values of one feature, among all tokens of all samples
-    ``"feature_within_position"`` values of one feature, among the tokens at the same
-                                position of all samples
-    =========================== =======================================================
+    - ``"position"``: whole tokens at one position, among the samples that have a token
+      there;
+    - ``"feature"``: values of one feature, among all tokens of all samples;
+    - ``"feature_within_position"``: values of one feature, among the tokens at the same
+      position of all samples.
 
     Lengths, positions, absent tokens and queries stay as they are. Where only one
     sample has a token at a position there is nothing to exchange it with: it stays, and
