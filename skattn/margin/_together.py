@@ -158,8 +158,8 @@ def attention_svm_path(problem, Cs, *, tol=1e-6, max_iter=None, solver="auto"):
 def _next_start(position, order, sums, solutions):
     """Return the last solution, moved on the way it came where that makes sense.
 
-    For the Frobenius norm the solutions are piecewise linear in C, for the others
-    nearly so.
+    For the Frobenius norm the solutions are piecewise linear in C, for every norm they
+    are while all constraints have slack.
     """
     last = solutions[order[position]]
     if not 0 < position < len(order) - 1:

@@ -229,7 +229,8 @@ def _dual_bound(problem, dual):
     if total == 0:
         return 0.0, dual
     norm = problem.norm.dual_value(constraints.adjoint(dual))
-    factor = _quotient(total, norm * norm)
+    # Not the square of the norm, which can vanish where the norm does not.
+    factor = _quotient(_quotient(total, norm), norm)
     if constraints.is_all_hard:
         bound = _quotient(total, norm)
     else:

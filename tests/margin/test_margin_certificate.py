@@ -151,3 +151,19 @@ def test_wrong_shapes_are_refused():
         primal_bound(problem, np.ones(3))
     with pytest.raises(ValueError, match=r"dual_coef must have shape \(2,\)"):
         dual_bound(problem, np.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("norm", "scale"),
+    [("fro", 1e-140), ("fro", 1e140), ("nuc", 1e-200), (1.5, 1e-200)],
+)
+def test_hard_bounds_do_not_depend_on_the_scale_of_the_dual(norm, scale):
+    rng = np.random.default_rng(0)
+    tokens, queries, selected, _ = planted(rng)
+    problem = MarginProblem(tokens, selected, queries, norm=norm)
+    dual = rng.random(problem.merged.size)
+    certificate, scaled = Certificate(problem), Certificate(problem)
+    certificate.offer(dual=dual)
+    scaled.offer(dual=scale * dual)
+    np.testing.assert_allclose(scaled.lower_bound, certificate.lower_bound)
+    np.testing.assert_allclose(scaled.dual, certificate.dual)

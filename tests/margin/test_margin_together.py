@@ -128,6 +128,39 @@ def test_a_path_ends_where_the_hard_margin_is_infeasible():
     assert (soft.status, hard.status) == ("optimal", "infeasible")
 
 
+def test_a_path_goes_on_in_the_direction_it_came():
+    # While all constraints have slack, solutions are linear in C.
+    problem = random_problem(6, n=30, T=8)
+    Cs = [1e-5, 2e-5, 3e-5]
+    path = attention_svm_path(problem, Cs, tol=1e-4)
+    for C, last, solution in zip(Cs[2:], path[1:], path[2:], strict=False):
+        assert solution.status == "optimal"
+        assert solution.n_iter == 0
+        again = solve(problem.with_C(C), 1e-4, warm_start=last, solver="dual_cd")
+        assert again.n_iter > 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("norm", ["fro", "nuc", 3.0])
+def test_a_path_may_jump_and_stand_still(norm):
+    problem = random_problem(7, n=12, norm=norm)
+    Cs = [0.1, 0.1, 0.1001, 5.0, np.inf, np.inf, np.inf]
+    path = attention_svm_path(problem, Cs, tol=1e-6)
+    for C, solution in zip(Cs, path, strict=True):
+        alone = solve(problem.with_C(C), tol=1e-8, solver="cvxpy")
+        assert solution.status == "optimal"
+        np.testing.assert_allclose(solution.objective, alone.objective, rtol=2e-6)
+
+
+def test_a_path_stays_infeasible_after_infeasible_samples():
+    problem = random_problem(5, n=40, is_bilinear=False)
+    Cs = np.ones((4, 40))
+    for n_hard, row in zip([0, 38, 39, 40], Cs, strict=True):
+        row[:n_hard] = np.inf
+    statuses = [solution.status for solution in attention_svm_path(problem, Cs)]
+    assert statuses == ["optimal", "infeasible", "infeasible", "infeasible"]
+
+
 def test_paths_of_wrong_shape_are_refused():
     problem = random_problem(6)
     for Cs in ([], 1.0, np.ones((2, 5)), np.ones((1, 1, 6))):
