@@ -1,5 +1,6 @@
 """Features of self-attention, with short cuts for heads and for no gates."""
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -8,7 +9,7 @@ from skattn.convex.features import ConvexFeatures
 from skattn.convex.gates import BATCH
 
 
-class AttentionFeatures(ConvexFeatures):
+class AttentionFeatures(ConvexFeatures, ABC):
     """Features of self-attention, and the same of heads without any of its matrices.
 
     The pooled output of a head is ``sum over u of (p_u' W_1 x_u) x_u' W_2``, with p_u
@@ -46,13 +47,13 @@ class AttentionFeatures(ConvexFeatures):
             )
         return gradients
 
+    @abstractmethod
     def _values(self, gate, first):
         """Return ``sum of (p' W_1 x) x``, of shape (n_samples, r, d), W_1 (r, d, d)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _by_first(self, gate, wanted):
         """Return ``sum of (x' wanted) p x'`` of all samples, of shape (r, d, d)."""
-        raise NotImplementedError
 
 
 class GatedAttentionFeatures(AttentionFeatures):

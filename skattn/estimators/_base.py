@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skattn._input import read_input
 from skattn._links import DocumentationLinkMixin
-from skattn.estimators._heads import log_probabilities, probabilities
+from skattn.estimators._heads import likeliest, log_probabilities, probabilities
 from skattn.estimators._queries import check_given_query, query_vectors
 from skattn.estimators._token_algebra import first_best_rows
 
@@ -245,8 +245,7 @@ class BaseAttentionClassifier(
             Labels of ``classes_``.
         """
         scores = self.decision_function(X, query=query)
-        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[np.asarray(best, dtype=int)]
+        return likeliest(scores, self.classes_)
 
     @available_if(_head_is_logistic)
     def predict_proba(self, X, query=None):

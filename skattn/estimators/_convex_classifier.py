@@ -15,7 +15,7 @@ from skattn._fitting import (
 )
 from skattn._input import read_input, read_labels
 from skattn.estimators._convex_base import BaseConvexAttention, ConvexTraining
-from skattn.estimators._heads import log_probabilities, probabilities
+from skattn.estimators._heads import likeliest, log_probabilities, probabilities
 
 
 class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
@@ -293,8 +293,7 @@ class ConvexAttentionClassifier(ClassifierMixin, BaseConvexAttention):
             Labels of ``classes_``.
         """
         scores = self.decision_function(X)
-        best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[np.asarray(best, dtype=int)]
+        return likeliest(scores, self.classes_)
 
     def predict_proba(self, X):
         """Return the probability of each class.

@@ -122,6 +122,25 @@ def logistic_loss(scores, y, weights):
     return float(np.average(losses, weights=weights))
 
 
+def likeliest(scores, classes):
+    """Return the label of each sample from the output of a `decision_function`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+        For two classes one number, positive for the second; else one a class.
+
+    classes : ndarray of shape (n_classes,)
+        Labels.
+
+    Returns
+    -------
+    y : ndarray of shape (n_samples,)
+    """
+    best = scores > 0 if scores.ndim == 1 else scores.argmax(axis=1)
+    return classes[np.asarray(best, dtype=int)]
+
+
 def probabilities(scores):
     """Return class probabilities from the output of a `decision_function`.
 

@@ -1,71 +1,14 @@
 """The excess risk of attention under a fixed head, with all its digits."""
 
 import numpy as np
-from scipy.special import expit, log_expit
 
-# Below it, the first terms of series are exact to rounding.
-_TINY = 1e-8
-
-
-def _loss_logistic(score):
-    return np.logaddexp(0.0, -score)
-
-
-def _loss_exponential(score):
-    return np.exp(-score)
-
-
-def _loss_correlation(score):
-    return -score
-
-
-def _log_expm1(size, log_size):
-    """Logarithm of exp(size) - 1, and its derivative by log_size."""
-    is_tiny = size < _TINY
-    safe = np.where(is_tiny, 1.0, size)
-    decay = -np.expm1(-safe)
-    return (
-        np.where(is_tiny, log_size + 0.5 * size, safe + np.log(decay)),
-        np.where(is_tiny, 1.0 + 0.5 * size, safe / decay),
-    )
-
-
-def _excess_logistic(best, size, log_size):
-    # loss(best - size) - loss(best) = log1p(sigma(-best) expm1(size)).
-    log_growth, slope = _log_expm1(size, log_size)
-    log_growth = log_growth + log_expit(-best)
-    is_tiny = log_growth < np.log(_TINY)
-    growth = np.exp(np.where(is_tiny, log_growth, 0.0))
-    safe = np.where(is_tiny, 0.0, log_growth)
-    value = np.logaddexp(0.0, safe)
-    return (
-        np.where(is_tiny, log_growth - 0.5 * growth, np.log(value)),
-        slope * np.where(is_tiny, 1.0 - 0.5 * growth, expit(safe) / value),
-    )
-
-
-def _excess_exponential(best, size, log_size):
-    log_growth, slope = _log_expm1(size, log_size)
-    return log_growth - best, slope
-
-
-def _excess_correlation(best, size, log_size):
-    return log_size, np.ones_like(log_size)
+from skattn.theory._losses import LOSSES
 
 
 def _basis(rows):
     _, singular, directions = np.linalg.svd(rows, full_matrices=False)
     rounding = max(rows.shape) * np.finfo(np.float64).eps
     return directions[singular > rounding * singular[0]].T
-
-
-#: For each loss: itself, and the logarithm of ``loss(best - size) - loss(best)`` with
-#: its derivative by ``log_size``.
-LOSSES = {
-    "logistic": (_loss_logistic, _excess_logistic),
-    "exponential": (_loss_exponential, _excess_exponential),
-    "correlation": (_loss_correlation, _excess_correlation),
-}
 
 
 class ExcessRisk:
@@ -96,11 +39,11 @@ class ExcessRisk:
     """
 
     def __init__(self, differences, queries, offsets, gammas, loss):
-        self._value_of, self._excess_of = LOSSES[loss]
+        self._loss = LOSSES[loss]
         self.n_samples = len(offsets) - 1
         best = np.maximum.reduceat(gammas, offsets[:-1])
         #: Risk of attending to the best tokens alone.
-        self.least = float(np.mean(self._value_of(best)))
+        self.least = float(np.mean(self._loss.value(best)))
         lengths = np.diff(offsets)
         behind = np.repeat(best, lengths) - gammas
         # Where all tokens are equally good there is nothing to lose.
@@ -157,7 +100,9 @@ class ExcessRisk:
         weights, log_total = self._softmax(scores)
         tilted, log_tilted = self._softmax(scores + self._log_behind)
         log_size = log_tilted - log_total
-        log_excess, slope = self._excess_of(self._best, np.exp(log_size), log_size)
+        log_excess, slope = self._loss.log_excess(
+            self._best, np.exp(log_size), log_size
+        )
         largest = log_excess.max()
         shares = np.exp(log_excess - largest)
         total = shares.sum()

@@ -12,7 +12,8 @@ from skattn._fitting import local_generator
 from skattn.margin import MarginProblem, MarginSolution, solve
 from skattn.margin._norms import EntrywiseNorm, NuclearNorm
 from skattn.theory._alignment import alignment
-from skattn.theory._excess_risk import LOSSES, ExcessRisk
+from skattn.theory._excess_risk import ExcessRisk
+from skattn.theory._losses import LOSSES
 from skattn.theory._norm_balls import EntrywiseBall, NuclearBall
 from skattn.theory._reading import index_of_position, read_floats, read_head, signs_of
 from skattn.tokens import check_tokens

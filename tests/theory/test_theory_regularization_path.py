@@ -9,7 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skattn import Tokens
 from skattn.theory import attention_svm, regularization_path
-from skattn.theory._excess_risk import LOSSES, ExcessRisk
+from skattn.theory._excess_risk import ExcessRisk
+from skattn.theory._losses import LOSSES
 from skattn.theory._norm_balls import EntrywiseBall, NuclearBall
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from skattn.theory._dynamics._heads import HEADS
-from skattn.theory._dynamics._losses import LOSSES, log_excess
 from skattn.theory._dynamics._scaled import Scaled, strongest
+from skattn.theory._losses import LOSSES
 
 #: Values of tokens that differ by less, relative to the largest, are equal but for
 #: rounding. Their order says nothing, and must not outlive that of the others.
@@ -102,7 +102,8 @@ class AttentionModel:
         parts, log_factor = _weighted(missing, look)
         with np.errstate(divide="ignore"):
             log_missing = np.log(parts.sum(axis=2)) + log_factor
-        log_scale, size = strongest(log_excess(self._loss, best, log_missing))
+        excess, _ = self._loss.log_excess(best, np.exp(log_missing), log_missing)
+        log_scale, size = strongest(excess)
         with np.errstate(divide="ignore"):
             return log_scale + np.log(size.mean(axis=1))
 

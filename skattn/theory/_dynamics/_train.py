@@ -15,7 +15,6 @@ from skattn.theory._dynamics._inputs import (
     read_head,
     read_instances,
 )
-from skattn.theory._dynamics._losses import LOSSES
 from skattn.theory._dynamics._model import AttentionModel, attention_matrix
 from skattn.theory._dynamics._options import (
     check_attention_options,
@@ -28,6 +27,7 @@ from skattn.theory._dynamics._trajectory import (
     Recorder,
     record_iterations,
 )
+from skattn.theory._losses import LOSSES
 
 #: Of K and Q under "ngd", for each unit of weight: that of the published code.
 _PUBLISHED_DECAY = 2.2e-16
