@@ -26,6 +26,8 @@ class RaggedTokens:
         The tokens of all samples.
     segments : Segments
         Where each sample starts and ends.
+    positions : torch.Tensor of shape (n_tokens,), dtype int64, default=None
+        Position of each token in its sample; None means that none is missing.
 
     Examples
     --------
@@ -37,13 +39,16 @@ class RaggedTokens:
             [0.0000, 0.0000, 1.0000]], dtype=torch.float64)
     """
 
-    def __init__(self, values, segments):
+    def __init__(self, values, segments, positions=None):
         self.values = values
         self.segments = segments
+        self._positions = positions
         self._statistics = {}
 
     @classmethod
-    def from_arrays(cls, values, offsets, *, dtype=torch.float64, device="cpu"):
+    def from_arrays(
+        cls, values, offsets, positions=None, *, dtype=torch.float64, device="cpu"
+    ):
         """Copy NumPy arrays into tensors.
 
         Parameters
@@ -51,17 +56,38 @@ class RaggedTokens:
         values : array of shape (n_tokens, n_features)
         offsets : integer array of shape (n_samples + 1,)
             Where each sample starts; the last entry is the number of tokens.
+        positions : integer array of shape (n_tokens,), default=None
+            Position of each token in its sample; None means that none is missing.
         dtype : torch.dtype, default=torch.float64
         device : str or torch.device, default="cpu"
 
         Raises
         ------
         ValueError
-            If `values` is not 2-D or `offsets` do not cut it into non-empty samples.
+            If `values` is not 2-D, `offsets` do not cut it into non-empty samples, or
+            `positions` are not one a token.
         """
         values = _float_matrix(values, "values", dtype, device)
         offsets = check_offsets(offsets, len(values))
-        return cls(values, Segments(torch.tensor(offsets, device=device)))
+        if positions is not None:
+            positions = torch.tensor(positions, dtype=torch.int64, device=device)
+            if positions.shape != (len(values),):
+                raise ValueError(
+                    f"positions must have shape ({len(values)},), one a token, got "
+                    f"{tuple(positions.shape)}."
+                )
+        return cls(values, Segments(torch.tensor(offsets, device=device)), positions)
+
+    def with_values(self, values):
+        """Return the same samples, at the same positions, with other values."""
+        return RaggedTokens(values, self.segments, self._positions)
+
+    @property
+    def positions(self):
+        """Position of each token in its sample, (n_tokens,)."""
+        if self._positions is None:
+            self._positions = self.segments.places
+        return self._positions
 
     @property
     def n_samples(self):
@@ -148,7 +174,8 @@ class RaggedTokens:
     def take(self, index):
         """Restrict to the samples in `index`, in that order."""
         segments, rows = self.segments.take(index)
-        return RaggedTokens(self.values[rows], segments)
+        positions = None if self._positions is None else self._positions[rows]
+        return RaggedTokens(self.values[rows], segments, positions)
 
 
 class TableTokens:
@@ -216,6 +243,11 @@ class TableTokens:
     def offsets(self):
         """Where each sample starts, and the number of tokens."""
         return self.segments.offsets
+
+    @property
+    def positions(self):
+        """Column of each token, (n_tokens,)."""
+        return self.segments.places
 
     def matmul(self, matrix):
         """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""

@@ -53,7 +53,7 @@ class HiddenLayer(nn.Module):
     def forward(self, tokens):
         """Tokens of width hidden_size."""
         hidden = tokens.matmul(self.hidden_coef) + self.hidden_intercept
-        return RaggedTokens(functional.gelu(hidden), tokens.segments)
+        return RaggedTokens(functional.gelu(hidden), tokens.segments, tokens.positions)
 
 
 @dataclass(frozen=True)

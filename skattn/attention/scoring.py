@@ -83,7 +83,7 @@ class GatedScoring(PromptScoring):
         size = self.tanh_coef.shape[1]
         both = tokens.matmul(torch.cat([self.tanh_coef, self.sigmoid_coef], dim=1))
         values = torch.tanh(both[:, :size]) * torch.sigmoid(both[:, size:])
-        return RaggedTokens(values, tokens.segments)
+        return RaggedTokens(values, tokens.segments, tokens.positions)
 
     def forward(self, tokens, query):
         """Return scores of shape (n_tokens, n_heads); a prompt needs no `query`."""

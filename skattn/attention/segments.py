@@ -5,6 +5,8 @@ always add in the order of the tokens, on the CPU and on CUDA, so that equal inp
 give equal bits.
 """
 
+from functools import cached_property
+
 import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
@@ -64,6 +66,12 @@ class Segments:
     def n_tokens(self):
         """Number of tokens of all samples."""
         return len(self.owner)
+
+    @cached_property
+    def places(self):
+        """Place of each token among those of its sample, from 0."""
+        steps = torch.arange(self.n_tokens, device=self.offsets.device)
+        return steps - self.offsets[:-1].index_select(0, self.owner)
 
     def sum(self, values):
         """Sum over the tokens of each sample."""

@@ -71,7 +71,9 @@ def make_batch(tokens, query, *, dtype, device):
     if isinstance(tokens, TableTokens):
         layout = TableTokensLayout.from_array(tokens.cells, **options)
     else:
-        layout = RaggedTokens.from_arrays(tokens.values, tokens.offsets, **options)
+        layout = RaggedTokens.from_arrays(
+            tokens.values, tokens.offsets, tokens.positions, **options
+        )
     given = rows = None
     if query == "given":
         given = torch.tensor(tokens.query, **options)
