@@ -3,6 +3,7 @@
 from skattn.attention.convex_heads import ConvexHeads
 from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
+from skattn.attention.mapping import Mapping, initial_mapping_parameters
 from skattn.attention.model import Attended, AttentionModel, HiddenLayer
 from skattn.attention.parameters import initial_parameters
 from skattn.attention.scoring import (
@@ -22,9 +23,11 @@ __all__ = [
     "KeyQueryScoring",
     "LinearHead",
     "MLPHead",
+    "Mapping",
     "PromptScoring",
     "RaggedTokens",
     "TableTokens",
     "TokenBatch",
+    "initial_mapping_parameters",
     "initial_parameters",
 ]

@@ -9,6 +9,7 @@ from torch.nn import functional
 from skattn.attention.diversity import head_overlap
 from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.layouts import RaggedTokens, TableTokens
+from skattn.attention.mapping import Mapping
 from skattn.attention.parameters import QUERY_KINDS
 from skattn.attention.pooling import pool
 from skattn.attention.scoring import (
@@ -17,8 +18,6 @@ from skattn.attention.scoring import (
     KeyQueryScoring,
     PromptScoring,
 )
-from skattn.attention.segments import segment_weights
-from skattn.mappings import MAPPINGS, ORDERS
 
 __all__ = ["Attended", "AttentionModel", "HiddenLayer"]
 
@@ -102,8 +101,8 @@ class AttentionModel(nn.Module):
     scoring : PromptScoring, GatedScoring, BilinearScoring or KeyQueryScoring
     head : LinearHead or MLPHead
     hidden : HiddenLayer, default=None
-    mapping : {"softmax", "sparsemax", "entmax15"}, default="softmax"
-        From scores to weights.
+    mapping : Mapping or str, default="softmax"
+        From scores to weights; a name stands for the mapping with its own defaults.
     query_kind : {"prompt", "rows", "mean", "given"}, default="prompt"
         Where queries come from: the prompt of the scoring, a token of the sample or
         the mean of its tokens, both as attention sees them, or the batch.
@@ -126,11 +125,6 @@ class AttentionModel(nn.Module):
         self, scoring, head, *, hidden=None, mapping="softmax", query_kind="prompt"
     ):
         super().__init__()
-        if mapping not in MAPPINGS:
-            raise ValueError(
-                f"mapping must be one of {', '.join(map(repr, MAPPINGS))}, got "
-                f"{mapping!r}."
-            )
         if query_kind not in QUERY_KINDS:
             raise ValueError(
                 f"query_kind must be one of {', '.join(map(repr, QUERY_KINDS))}, got "
@@ -145,7 +139,7 @@ class AttentionModel(nn.Module):
         self.hidden = hidden
         self.scoring = scoring
         self.head = head
-        self.mapping = mapping
+        self.mapping = mapping if isinstance(mapping, Mapping) else Mapping(mapping)
         self.query_kind = query_kind
         #: Whether the gradients of the scoring may be off by a common positive factor
         #: that keeps them from underflowing; see `segment_weights`.
@@ -157,6 +151,7 @@ class AttentionModel(nn.Module):
         parameters,
         *,
         mapping="softmax",
+        mapping_params=None,
         query_kind="prompt",
         pooling="attention",
         dtype=torch.float64,
@@ -168,7 +163,10 @@ class AttentionModel(nn.Module):
         ----------
         parameters : dict of str to array
             As :func:`initial_parameters` returns them; they are copied.
-        mapping, query_kind
+        mapping : str, default="softmax"
+        mapping_params : dict, default=None
+            As for :class:`Mapping`.
+        query_kind
             As for the class.
         pooling : "attention" or sequence of str, default="attention"
             As for the head.
@@ -198,7 +196,14 @@ class AttentionModel(nn.Module):
             head = MLPHead(*units, *outputs, pooling)
         else:
             head = LinearHead(*outputs, pooling)
-        return cls(scoring, head, hidden=hidden, mapping=mapping, query_kind=query_kind)
+        alpha_raw = values.get("mapping_alpha_raw")
+        return cls(
+            scoring,
+            head,
+            hidden=hidden,
+            mapping=Mapping(mapping, mapping_params, alpha_raw),
+            query_kind=query_kind,
+        )
 
     def parameters_as_arrays(self):
         """Copy the parameters into NumPy arrays, by the names they came with."""
@@ -214,13 +219,16 @@ class AttentionModel(nn.Module):
         -------
         groups : dict of str to list of torch.nn.Parameter
             "hidden" if there is a hidden layer, "attention" or "key" and "query",
-            "tanh" and "sigmoid" if there are gates, and "head".
+            "tanh" and "sigmoid" if there are gates, "mapping" if that learns its alpha,
+            and "head".
         """
         groups = {}
         if self.hidden is not None:
             groups["hidden"] = list(self.hidden.parameters())
         for name, parameter in self.scoring.named_parameters():
             groups[name.removesuffix("_coef")] = [parameter]
+        if self.mapping.is_learned:
+            groups["mapping"] = list(self.mapping.parameters())
         groups["head"] = list(self.head.parameters())
         return groups
 
@@ -242,9 +250,7 @@ class AttentionModel(nn.Module):
         """
         features = self._features(batch)
         scores = self.scoring(features, self._query(features, batch))
-        weights = segment_weights(
-            scores, features.segments, ORDERS[self.mapping], self.relative_gradients
-        )
+        weights = self.mapping(scores, features.segments, self.relative_gradients)
         return Attended(features, scores, weights, self.head.pooling)
 
     def forward(self, batch):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skattn.attention.mapping import initial_mapping_parameters
 from skattn.attention.pooling import check_pooling, pooled_width
 
 __all__ = ["initial_parameters"]
@@ -24,6 +25,8 @@ def initial_parameters(
     gate_size=None,
     pooling="attention",
     head_hidden_size=None,
+    mapping="softmax",
+    mapping_params=None,
 ):
     """Draw the parameters from which training starts.
 
@@ -65,6 +68,9 @@ def initial_parameters(
         What is pooled, see :func:`skattn.attention.pooling.check_pooling`.
     head_hidden_size : int, default=None
         Width of the layer of the head; None means a linear head.
+    mapping : str, default="softmax"
+    mapping_params : dict, default=None
+        As for :class:`skattn.attention.Mapping`.
 
     Returns
     -------
@@ -75,6 +81,7 @@ def initial_parameters(
         (n_heads, d, d_q) for W, or "key_coef" (n_heads, d, rank) and "query_coef"
         (n_heads, d_q, rank), or with gates "tanh_coef" and "sigmoid_coef"
         (d, gate_size) and "attention_coef" (n_heads, gate_size);
+        "mapping_alpha_raw" (n_heads,) if the mapping learns its alpha;
         "head_hidden_coef" (n_pooled, head_hidden_size) and "head_hidden_intercept"
         (head_hidden_size,) if the head has a layer; "coef" (n_outputs, n_pooled), or
         (n_outputs, head_hidden_size), and "intercept" (n_outputs,). Attention pools
@@ -121,6 +128,7 @@ def initial_parameters(
         else:
             parameters["attention_coef"] = _uniform(rng, n_heads, *shape)
 
+    parameters.update(initial_mapping_parameters(mapping, mapping_params, n_heads))
     n_inputs = pooled_width(check_pooling(pooling), n_heads, width)
     if head_hidden_size is not None:
         parameters["head_hidden_coef"] = _glorot(rng, n_inputs, head_hidden_size)

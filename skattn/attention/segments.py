@@ -5,6 +5,7 @@ always add in the order of the tokens, on the CPU and on CUDA, so that equal inp
 give equal bits.
 """
 
+import math
 from functools import cached_property
 
 import torch
@@ -67,6 +68,11 @@ class Segments:
         """Number of tokens of all samples."""
         return len(self.owner)
 
+    @property
+    def starts(self):
+        """Where each sample starts."""
+        return self.offsets[:-1]
+
     @cached_property
     def places(self):
         """Place of each token among those of its sample, from 0."""
@@ -96,6 +102,19 @@ class Segments:
         return torch.segment_reduce(
             values.contiguous(), how, offsets=self.offsets, unsafe=True
         )
+
+    def descending(self, scores):
+        """Rows of the tokens of each sample from the best down, ties by place."""
+        by_score = scores.argsort(dim=0, descending=True, stable=True)
+        return by_score.gather(0, self.owner[by_score].argsort(dim=0, stable=True))
+
+    def gather(self, values, rows):
+        """Reorder values of shape (n_tokens,) or (n_tokens, n_heads), heads apart."""
+        return values.gather(0, rows)
+
+    def scatter(self, values, rows):
+        """Undo `gather` by rows that hold every token once."""
+        return torch.empty_like(values).scatter_(0, rows, values)
 
     def take(self, index):
         """Restrict to the samples in `index`.
@@ -139,30 +158,39 @@ class _Weights(Function):
     """Attention weights with the closed-form gradient of their mapping."""
 
     @staticmethod
-    def forward(ctx, scores, segments, order, relative):
+    def forward(ctx, scores, order, segments, relative):
         weights = map_scores(scores, segments, order)
-        ctx.save_for_backward(scores, weights)
-        ctx.segments, ctx.order, ctx.relative = segments, order, relative
+        is_fixed = _is_fixed(order)
+        ctx.save_for_backward(scores, weights, None if is_fixed else order)
+        ctx.fixed_order = order if is_fixed else None
+        ctx.segments, ctx.relative = segments, relative
         return weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx, gradient):
-        scores, weights = ctx.saved_tensors
+        scores, weights, order = ctx.saved_tensors
         segments = ctx.segments
-        if ctx.relative and ctx.order == 1.0:
+        if ctx.relative and ctx.fixed_order == 1.0:
             rescaled = _rescaled_softmax_gradient(gradient, scores, weights, segments)
             if rescaled is not None:
                 return rescaled, None, None, None
+        if order is None:
+            order = ctx.fixed_order
+        response = _response(weights, order)
         # Weights sum to one, so the gradient may be shifted within a sample.
-        # Measured from the token of largest weight, the terms that remain are those
-        # of the other tokens, and no digits cancel when one weight is nearly 1.
-        largest = segments.repeat(segments.max(weights))
-        at_top = torch.where(weights == largest, gradient, -torch.inf)
+        # Measured from the token of largest response, the terms that remain are those
+        # of the other tokens, and no digits cancel when one response is nearly all.
+        largest = segments.repeat(segments.max(response))
+        at_top = torch.where(response == largest, gradient, -torch.inf)
         shifted = gradient - segments.repeat(segments.max(at_top))
-        response = _response(weights, ctx.order)
         mean = segments.sum(response * shifted) / segments.sum(response)
-        return response * (shifted - segments.repeat(mean)), None, None, None
+        centred = shifted - segments.repeat(mean)
+        order_gradient = None
+        if ctx.needs_input_grad[1]:
+            by_token = -_order_response(weights, response, order) * centred
+            order_gradient = by_token.sum(0) if order.ndim else by_token.sum()
+        return response * centred, order_gradient, None, None
 
 
 def _rescaled_softmax_gradient(gradient, scores, weights, segments):
@@ -192,22 +220,55 @@ def _rescaled_softmax_gradient(gradient, scores, weights, segments):
     )
 
 
+def _is_fixed(order):
+    return isinstance(order, float)
+
+
 def _response(weights, order):
     """Differentiate each weight in its own score, the threshold being fixed."""
-    if order == 1.0:
+    if _is_fixed(order) and order == 1.0:
         return weights
-    return torch.where(weights > 0.0, weights ** (2.0 - order), 0.0)
+    response = torch.where(weights > 0.0, weights ** (2.0 - order), 0.0)
+    if _is_fixed(order) and order <= 2.0:
+        return response
+    # Where the order is high, small weights respond beyond all numbers. That of the
+    # largest response cancels, so long as it is finite.
+    return response.clip(max=torch.finfo(response.dtype).max ** 0.5)
+
+
+def _order_response(weights, response, order):
+    """Differentiate each weight in minus the order, the threshold being fixed.
+
+    By Proposition 2 of arXiv:1909.00015, ``(alpha - 1) ** 2`` times this is
+    ``p ** (2 - alpha) - p + (alpha - 1) p log p``. Where ``y = (alpha - 1) log p`` is
+    near 0 these cancel, and the series of ``(exp(-y) - 1 + y) / y ** 2``, which is the
+    sum of ``(-y) ** (k - 2) / k!`` over k >= 2, keeps the digits.
+    """
+    rate = order - 1.0
+    logarithm = torch.where(weights > 0.0, weights, 1.0).log()
+    y = rate * logarithm
+    is_near = y > -0.1
+    y_near = torch.where(is_near, y, 0.0)
+    series = torch.zeros_like(y)
+    for k in range(12, 1, -1):
+        coefficient = y.new_tensor(1.0 / math.factorial(k))
+        series = torch.addcmul(coefficient, y_near, series, value=-1.0)
+    near = weights * logarithm**2 * series
+    far = (response - weights * (1.0 - y)) / torch.where(is_near, 1.0, rate**2)
+    return torch.where(is_near, near, far)
 
 
 def segment_weights(scores, segments, order, relative_gradient=False):
-    """Turn the scores of each sample into weights by the mapping of `order`.
+    """Turn the scores of each sample into weights by alpha-entmax of `order`.
 
     Parameters
     ----------
-    scores : torch.Tensor of shape (n_tokens, n_heads)
+    scores : torch.Tensor of shape (n_tokens,) or (n_tokens, n_heads)
     segments : Segments
-    order : float in [1, 2]
-        1 is softmax, 1.5 entmax-1.5, 2 sparsemax.
+    order : float, or torch.Tensor of shape () or (n_heads,)
+        1 is softmax, 1.5 entmax-1.5, 2 sparsemax: as floats they have the fastest
+        solvers. Any other order of at least 1 is allowed. Weights are differentiable in
+        a tensor.
     relative_gradient : bool, default=False
         Whether the gradient of softmax may be off by a positive factor, the same for
         all scores, that keeps it from underflowing when all samples are saturated:
@@ -216,9 +277,10 @@ def segment_weights(scores, segments, order, relative_gradient=False):
 
     Returns
     -------
-    weights : torch.Tensor of shape (n_tokens, n_heads)
+    weights : torch.Tensor of the shape of `scores`
         Differentiable once, by the closed form ``r (g - sum(r g) / sum(r))`` with
-        ``r = weights ** (2 - order)`` on the tokens of positive weight.
+        ``r = weights ** (2 - order)`` on the tokens of positive weight, and in the
+        order by Proposition 2 of arXiv:1909.00015.
 
     Examples
     --------
@@ -230,11 +292,16 @@ def segment_weights(scores, segments, order, relative_gradient=False):
             [0.7500],
             [1.0000]])
     """
-    return _Weights.apply(scores, segments, order, relative_gradient)
+    if not _is_fixed(order):
+        order = order.to(scores)
+    return _Weights.apply(scores, order, segments, relative_gradient)
 
 
-def map_tensor(scores, offsets, order):
-    """Check tensors as the functions of :mod:`skattn.mappings` do, and map them."""
+def map_tensor(scores, offsets, mapping):
+    """Check tensors as the functions of :mod:`skattn.mappings` do, and map them.
+
+    `mapping` is called with the scores, the samples and `segment_weights`.
+    """
     if not scores.is_floating_point():
         scores = scores.to(torch.get_default_dtype())
     if scores.ndim == 0 or (offsets is None and scores.shape[-1] == 0):
@@ -249,4 +316,4 @@ def map_tensor(scores, offsets, order):
         checked = torch.from_numpy(check_offsets(offsets, len(scores)))
         segments = Segments(checked.to(scores.device))
     check_scores(segments.max(scores.detach()).cpu().numpy())
-    return segment_weights(scores, segments, order)
+    return mapping(scores, segments, segment_weights)

@@ -1,5 +1,7 @@
 """Mappings of tensors: same values as arrays, exact gradients."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,20 @@ def test_segment_operations(shape):
         segments.sum, torch.tensor(values, requires_grad=True)
     )
     assert torch.autograd.gradcheck(segments.repeat, each.requires_grad_())
+
+
+@pytest.mark.parametrize("shape", [(20,), (20, 3)])
+def test_order_of_the_tokens(shape):
+    # Few different scores, so that many tie.
+    scores = torch.tensor(np.random.RandomState(0).randint(-2, 2, size=shape)).double()
+    scores[6] = -torch.inf
+    segments = Segments(torch.tensor(OFFSETS))
+    rows = segments.descending(scores)
+    for start, stop in itertools.pairwise(OFFSETS):
+        own = scores[start:stop].reshape(stop - start, -1).numpy()
+        expected = start + np.argsort(-own, axis=0, kind="stable")
+        assert_array_equal(rows[start:stop].reshape(own.shape), expected)
+    assert_array_equal(segments.scatter(segments.gather(scores, rows), rows), scores)
 
 
 def test_take():
