@@ -2,10 +2,12 @@
 
 from skattn.attention.convex_heads import ConvexHeads
 from skattn.attention.heads import LinearHead, MLPHead
+from skattn.attention.hidden import ConvolutionLayer, HiddenLayer
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
 from skattn.attention.mapping import Mapping, initial_mapping_parameters
-from skattn.attention.model import Attended, AttentionModel, HiddenLayer
+from skattn.attention.model import Attended, AttentionModel
 from skattn.attention.parameters import initial_parameters
+from skattn.attention.regularization import Dropout, drop_tokens, mix_within_class
 from skattn.attention.scoring import (
     BilinearScoring,
     GatedScoring,
@@ -18,6 +20,8 @@ __all__ = [
     "AttentionModel",
     "BilinearScoring",
     "ConvexHeads",
+    "ConvolutionLayer",
+    "Dropout",
     "GatedScoring",
     "HiddenLayer",
     "KeyQueryScoring",
@@ -28,6 +32,8 @@ __all__ = [
     "RaggedTokens",
     "TableTokens",
     "TokenBatch",
+    "drop_tokens",
     "initial_mapping_parameters",
     "initial_parameters",
+    "mix_within_class",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from skattn.attention.segments import Segments
+from skattn.attention.windows import Windows
 from skattn.mappings import check_offsets
 
 __all__ = ["RaggedTokens", "TableTokens", "TokenBatch"]
@@ -44,6 +45,8 @@ class RaggedTokens:
         self.segments = segments
         self._positions = positions
         self._statistics = {}
+        self._neighbours = {}
+        self._windows = {}
 
     @classmethod
     def from_arrays(
@@ -80,7 +83,11 @@ class RaggedTokens:
 
     def with_values(self, values):
         """Return the same samples, at the same positions, with other values."""
-        return RaggedTokens(values, self.segments, self._positions)
+        others = RaggedTokens(values, self.segments, self._positions)
+        # What depends on positions alone is found once for all layers of a model.
+        others._neighbours = self._neighbours
+        others._windows = self._windows
+        return others
 
     @property
     def positions(self):
@@ -171,6 +178,41 @@ class RaggedTokens:
         """Select tokens by their index along all tokens, (len(index), n_features)."""
         return self.values[index]
 
+    def windows(self, length):
+        """Return the :class:`Windows` of this many positions of each sample."""
+        if length not in self._windows:
+            self._windows[length] = Windows(self.segments, self.positions, length)
+        return self._windows[length]
+
+    def neighbours(self, n_neighbours):
+        """Find the tokens at the positions around each token, itself among them.
+
+        Parameters
+        ----------
+        n_neighbours : int
+            How many; if even, one more comes after the token than before it.
+
+        Returns
+        -------
+        rows : torch.Tensor of shape (n_tokens, n_neighbours), dtype int64
+            Their indices along all tokens; n_tokens where the sample has none there.
+        """
+        if n_neighbours not in self._neighbours:
+            self._neighbours[n_neighbours] = self._find_neighbours(n_neighbours)
+        return self._neighbours[n_neighbours]
+
+    def _find_neighbours(self, n_neighbours):
+        positions = self.positions
+        n_tokens = len(positions)
+        # Places on one line, where samples are too far apart to be neighbours.
+        apart = positions.max() + n_neighbours
+        places = self.segments.owner * apart + positions
+        steps = torch.arange(n_neighbours, device=places.device)
+        wanted = places.unsqueeze(1) + steps - (n_neighbours - 1) // 2
+        rows = torch.searchsorted(places, wanted)
+        found = places[rows.clamp(max=n_tokens - 1)] == wanted
+        return torch.where(found, rows, n_tokens)
+
     def take(self, index):
         """Restrict to the samples in `index`, in that order."""
         segments, rows = self.segments.take(index)
@@ -200,6 +242,7 @@ class TableTokens:
 
     def __init__(self, cells):
         self.cells = cells
+        self._windows = {}
 
     @classmethod
     def from_array(cls, cells, *, dtype=torch.float64, device="cpu"):
@@ -248,6 +291,16 @@ class TableTokens:
     def positions(self):
         """Column of each token, (n_tokens,)."""
         return self.segments.places
+
+    def with_values(self, values):
+        """Return tokens of the same samples and columns, with values of their own."""
+        return RaggedTokens(values, self.segments, self.positions)
+
+    def windows(self, length):
+        """Return the :class:`Windows` of this many columns of each sample."""
+        if length not in self._windows:
+            self._windows[length] = Windows(self.segments, self.positions, length)
+        return self._windows[length]
 
     def matmul(self, matrix):
         """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""

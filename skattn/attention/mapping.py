@@ -111,7 +111,7 @@ class Mapping(nn.Module):
             return None
         return 1.0 + torch.sigmoid(self.mapping_alpha_raw)
 
-    def forward(self, scores, segments, relative_gradient=False):
+    def forward(self, scores, segments, relative_gradient=False, heads=None):
         """Return the weights of tokens.
 
         Parameters
@@ -121,13 +121,16 @@ class Mapping(nn.Module):
         relative_gradient : bool, default=False
             As for :func:`skattn.attention.segments.segment_weights`: for softmax only,
             all other mappings take no notice.
+        heads : list of int, default=None
+            Which heads the scores are of; None means all.
 
         Returns
         -------
         weights : torch.Tensor of shape (n_tokens, n_heads)
         """
         if self.is_learned:
-            function = partial(by_order, alpha=self.alpha)
+            alpha = self.alpha if heads is None else self.alpha[heads]
+            function = partial(by_order, alpha=alpha)
         else:
             function = mapping_function(self.name, self.params)
         weigh = segment_weights

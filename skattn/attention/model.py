@@ -4,55 +4,24 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from skattn.attention.diversity import head_overlap
 from skattn.attention.heads import LinearHead, MLPHead
+from skattn.attention.hidden import ConvolutionLayer, HiddenLayer
 from skattn.attention.layouts import RaggedTokens, TableTokens
 from skattn.attention.mapping import Mapping
 from skattn.attention.parameters import QUERY_KINDS
 from skattn.attention.pooling import pool
+from skattn.attention.regularization import Dropout
 from skattn.attention.scoring import (
     BilinearScoring,
     GatedScoring,
     KeyQueryScoring,
     PromptScoring,
 )
+from skattn.attention.windows import window_weights
 
-__all__ = ["Attended", "AttentionModel", "HiddenLayer"]
-
-
-class HiddenLayer(nn.Module):
-    """One layer on every token: ``gelu(x'M + b)``.
-
-    The Gaussian error linear unit, arXiv:1606.08415: smooth, unlike max(., 0), so that
-    line searches and comparisons of two trainings meet no kinks, where rounding
-    decides; and not bounded, unlike tanh.
-
-    Parameters
-    ----------
-    coef : torch.Tensor of shape (n_features, hidden_size)
-    intercept : torch.Tensor of shape (hidden_size,)
-
-    Examples
-    --------
-    >>> import torch
-    >>> from skattn.attention import HiddenLayer, RaggedTokens
-    >>> tokens = RaggedTokens.from_arrays([[1.0, 2.0], [3.0, 4.0]], [0, 2])
-    >>> layer = HiddenLayer(torch.zeros(2, 3).double(), torch.zeros(3).double())
-    >>> layer(tokens).n_features
-    3
-    """
-
-    def __init__(self, coef, intercept):
-        super().__init__()
-        self.hidden_coef = nn.Parameter(coef)
-        self.hidden_intercept = nn.Parameter(intercept)
-
-    def forward(self, tokens):
-        """Tokens of width hidden_size."""
-        hidden = tokens.matmul(self.hidden_coef) + self.hidden_intercept
-        return RaggedTokens(functional.gelu(hidden), tokens.segments, tokens.positions)
+__all__ = ["Attended", "AttentionModel"]
 
 
 @dataclass(frozen=True)
@@ -100,12 +69,17 @@ class AttentionModel(nn.Module):
     ----------
     scoring : PromptScoring, GatedScoring, BilinearScoring or KeyQueryScoring
     head : LinearHead or MLPHead
-    hidden : HiddenLayer, default=None
+    hidden : HiddenLayer or ConvolutionLayer, default=None
+    encoder : Encoder, default=None
+        Self-attention among the tokens of a sample, after the hidden layer.
     mapping : Mapping or str, default="softmax"
         From scores to weights; a name stands for the mapping with its own defaults.
     query_kind : {"prompt", "rows", "mean", "given"}, default="prompt"
         Where queries come from: the prompt of the scoring, a token of the sample or
         the mean of its tokens, both as attention sees them, or the batch.
+    dropout : float in [0, 1), default=0
+        Share of the features of tokens, as attention sees them, that training drops;
+        an encoder has dropout of its own instead.
 
     Examples
     --------
@@ -122,7 +96,15 @@ class AttentionModel(nn.Module):
     """
 
     def __init__(
-        self, scoring, head, *, hidden=None, mapping="softmax", query_kind="prompt"
+        self,
+        scoring,
+        head,
+        *,
+        hidden=None,
+        encoder=None,
+        mapping="softmax",
+        query_kind="prompt",
+        dropout=0.0,
     ):
         super().__init__()
         if query_kind not in QUERY_KINDS:
@@ -137,10 +119,12 @@ class AttentionModel(nn.Module):
                 "the other scorings with every other kind."
             )
         self.hidden = hidden
+        self.encoder = encoder
         self.scoring = scoring
         self.head = head
         self.mapping = mapping if isinstance(mapping, Mapping) else Mapping(mapping)
         self.query_kind = query_kind
+        self.dropout = Dropout(dropout)
         #: Whether the gradients of the scoring may be off by a common positive factor
         #: that keeps them from underflowing; see `segment_weights`.
         self.relative_gradients = False
@@ -154,6 +138,10 @@ class AttentionModel(nn.Module):
         mapping_params=None,
         query_kind="prompt",
         pooling="attention",
+        attention_norm=None,
+        beta=None,
+        head_scale=None,
+        dropout=0.0,
         dtype=torch.float64,
         device="cpu",
     ):
@@ -170,6 +158,13 @@ class AttentionModel(nn.Module):
             As for the class.
         pooling : "attention" or sequence of str, default="attention"
             As for the head.
+        attention_norm : {"batch"} or None, default=None
+        beta : float, default=None
+        head_scale : int or sequence of n_heads ints, default=None
+            As for :class:`skattn.attention.scoring.Scoring`; `beta` is for one that is
+            not learned, and then not among the parameters.
+        dropout : float in [0, 1), default=0
+            As for the class.
         dtype : torch.dtype, default=torch.float64
         device : str or torch.device, default="cpu"
         """
@@ -177,19 +172,26 @@ class AttentionModel(nn.Module):
             name: torch.tensor(value, dtype=dtype, device=device)
             for name, value in parameters.items()
         }
-        hidden = None
-        if "hidden_coef" in values:
-            hidden = HiddenLayer(values["hidden_coef"], values["hidden_intercept"])
+        options = {
+            "attention_norm": attention_norm,
+            "beta": values.get("attention_beta", beta),
+            "head_scale": head_scale,
+        }
         if "key_coef" in values:
-            scoring = KeyQueryScoring(values["key_coef"], values["query_coef"])
+            scoring = KeyQueryScoring(
+                values["key_coef"], values["query_coef"], **options
+            )
         elif "tanh_coef" in values:
             scoring = GatedScoring(
-                values["tanh_coef"], values["sigmoid_coef"], values["attention_coef"]
+                values["tanh_coef"],
+                values["sigmoid_coef"],
+                values["attention_coef"],
+                **options,
             )
         elif query_kind == "prompt":
-            scoring = PromptScoring(values["attention_coef"])
+            scoring = PromptScoring(values["attention_coef"], **options)
         else:
-            scoring = BilinearScoring(values["attention_coef"])
+            scoring = BilinearScoring(values["attention_coef"], **options)
         outputs = values["coef"], values["intercept"]
         if "head_hidden_coef" in values:
             units = values["head_hidden_coef"], values["head_hidden_intercept"]
@@ -200,10 +202,29 @@ class AttentionModel(nn.Module):
         return cls(
             scoring,
             head,
-            hidden=hidden,
+            hidden=_hidden_layer(values),
             mapping=Mapping(mapping, mapping_params, alpha_raw),
             query_kind=query_kind,
-        )
+            dropout=dropout,
+        ).eval()
+
+    @property
+    def head_scale(self):
+        """Length of the windows that each head attends to; None for single tokens."""
+        return self.scoring.head_scale
+
+    @property
+    def dropout_rate(self):
+        """Share of the features that training drops."""
+        return self.dropout.rate
+
+    def seed_dropout(self, seed):
+        """Make what training drops from now on depend on a seed alone."""
+        device = next(self.parameters()).device
+        generator = torch.Generator(device).manual_seed(seed)
+        for module in self.modules():
+            if isinstance(module, Dropout):
+                module.generator = generator
 
     def parameters_as_arrays(self):
         """Copy the parameters into NumPy arrays, by the names they came with."""
@@ -250,7 +271,7 @@ class AttentionModel(nn.Module):
         """
         features = self._features(batch)
         scores = self.scoring(features, self._query(features, batch))
-        weights = self.mapping(scores, features.segments, self.relative_gradients)
+        weights = self._weigh(scores, features)
         return Attended(features, scores, weights, self.head.pooling)
 
     def forward(self, batch):
@@ -282,7 +303,30 @@ class AttentionModel(nn.Module):
         return features
 
     def _features(self, batch):
-        return batch.tokens if self.hidden is None else self.hidden(batch.tokens)
+        features = batch.tokens if self.hidden is None else self.hidden(batch.tokens)
+        if self.encoder is not None:
+            # The encoder has dropout of its own.
+            return self.encoder(features)
+        return self._with_dropout(features)
+
+    def _with_dropout(self, features):
+        if not self.training or self.dropout_rate == 0.0:
+            return features
+        if isinstance(features, TableTokens):
+            return TableTokens(self.dropout(features.cells))
+        return features.with_values(self.dropout(features.values))
+
+    def _weigh(self, scores, features):
+        if self.head_scale is None:
+            return self.mapping(scores, features.segments, self.relative_gradients)
+        return window_weights(
+            scores,
+            features,
+            self.head_scale,
+            lambda scores, segments, heads: self.mapping(
+                scores, segments, self.relative_gradients, heads
+            ),
+        )
 
     def _query(self, features, batch):
         if self.query_kind == "mean":
@@ -296,3 +340,12 @@ class AttentionModel(nn.Module):
                 raise ValueError("query_kind='given' needs batch.query.")
             return batch.query
         return None
+
+
+def _hidden_layer(values):
+    """Return the layer that these parameters are of, if any."""
+    if "hidden_coef" not in values:
+        return None
+    coef = values["hidden_coef"]
+    layer = HiddenLayer if coef.ndim == 2 else ConvolutionLayer
+    return layer(coef, values["hidden_intercept"])

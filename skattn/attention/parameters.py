@@ -27,6 +27,8 @@ def initial_parameters(
     head_hidden_size=None,
     mapping="softmax",
     mapping_params=None,
+    kernel_size=1,
+    learned_beta=False,
 ):
     """Draw the parameters from which training starts.
 
@@ -71,17 +73,24 @@ def initial_parameters(
     mapping : str, default="softmax"
     mapping_params : dict, default=None
         As for :class:`skattn.attention.Mapping`.
+    kernel_size : int, default=1
+        How many neighbouring tokens the hidden layer sees.
+    learned_beta : bool, default=False
+        Whether Attention-BN learns how far to centre queries. It starts at 0, where a
+        prompt of zeros is mean pooling, as without Attention-BN.
 
     Returns
     -------
     parameters : dict of str to numpy.ndarray
         With d the width that attention sees and d_q the width of queries:
-        "hidden_coef" (n_features, hidden_size) and "hidden_intercept" (hidden_size,)
-        if there is a hidden layer; "attention_coef", (n_heads, d) for a prompt and
+        "hidden_coef" (n_features, hidden_size), with `kernel_size` as its first axis if
+        that is above 1, and "hidden_intercept" (hidden_size,) if there is a hidden
+        layer; "attention_coef", (n_heads, d) for a prompt and
         (n_heads, d, d_q) for W, or "key_coef" (n_heads, d, rank) and "query_coef"
         (n_heads, d_q, rank), or with gates "tanh_coef" and "sigmoid_coef"
         (d, gate_size) and "attention_coef" (n_heads, gate_size);
         "mapping_alpha_raw" (n_heads,) if the mapping learns its alpha;
+        "attention_beta" (n_heads,) if that is learned;
         "head_hidden_coef" (n_pooled, head_hidden_size) and "head_hidden_intercept"
         (head_hidden_size,) if the head has a layer; "coef" (n_outputs, n_pooled), or
         (n_outputs, head_hidden_size), and "intercept" (n_outputs,). Attention pools
@@ -108,7 +117,10 @@ def initial_parameters(
     width = n_features
     fan_in = n_features if n_active_features is None else n_active_features
     if hidden_size:
-        parameters["hidden_coef"] = _glorot(rng, n_features, hidden_size, fan_in)
+        shape = (n_features, hidden_size)
+        if kernel_size > 1:
+            shape = (kernel_size, *shape)
+        parameters["hidden_coef"] = _glorot(rng, shape, kernel_size * fan_in)
         parameters["hidden_intercept"] = np.zeros(hidden_size)
         width = fan_in = hidden_size
     query_width = n_query_features if query_kind == "given" else width
@@ -121,7 +133,7 @@ def initial_parameters(
         shape = (width,) if query_kind == "prompt" else (width, query_width)
         if gate_size is not None:
             for name in ("tanh_coef", "sigmoid_coef"):
-                parameters[name] = _glorot(rng, width, gate_size, fan_in)
+                parameters[name] = _glorot(rng, (width, gate_size), fan_in)
             shape = (gate_size,)
         if n_heads == 1:
             parameters["attention_coef"] = np.zeros((1, *shape))
@@ -129,9 +141,12 @@ def initial_parameters(
             parameters["attention_coef"] = _uniform(rng, n_heads, *shape)
 
     parameters.update(initial_mapping_parameters(mapping, mapping_params, n_heads))
+    if learned_beta:
+        parameters["attention_beta"] = np.zeros(n_heads)
     n_inputs = pooled_width(check_pooling(pooling), n_heads, width)
     if head_hidden_size is not None:
-        parameters["head_hidden_coef"] = _glorot(rng, n_inputs, head_hidden_size)
+        shape = (n_inputs, head_hidden_size)
+        parameters["head_hidden_coef"] = _glorot(rng, shape, n_inputs)
         parameters["head_hidden_intercept"] = np.zeros(head_hidden_size)
         n_inputs = head_hidden_size
     parameters["coef"] = np.zeros((n_outputs, n_inputs))
@@ -139,9 +154,9 @@ def initial_parameters(
     return parameters
 
 
-def _glorot(rng, n_inputs, size, fan_in=None):
-    bound = np.sqrt(6.0 / ((n_inputs if fan_in is None else fan_in) + size))
-    return rng.uniform(-bound, bound, size=(n_inputs, size))
+def _glorot(rng, shape, fan_in):
+    bound = np.sqrt(6.0 / (fan_in + shape[-1]))
+    return rng.uniform(-bound, bound, size=shape)
 
 
 def _uniform(rng, n_heads, width, *rest):

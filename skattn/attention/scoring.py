@@ -3,20 +3,115 @@
 The parameters always carry the axis of heads, also when there is one head.
 """
 
+from abc import abstractmethod
+
 import torch
 from torch import nn
 
-from skattn.attention.layouts import RaggedTokens
+from skattn.attention.normalization import normalized_scores
+from skattn.attention.windows import check_head_scale, heads_by_length
 
 __all__ = ["BilinearScoring", "GatedScoring", "KeyQueryScoring", "PromptScoring"]
 
 
-class PromptScoring(nn.Module):
+class Scoring(nn.Module):
+    """What all ways of scoring share: normalised keys, and windows of tokens.
+
+    A subclass says what its keys and queries are, and how their products are computed
+    where nothing is normalised.
+
+    Parameters
+    ----------
+    n_heads : int
+    attention_norm : {"batch"} or None, default=None
+        Attention-BN: keys and queries are normalised by the mean and the variance of
+        the keys of their own sample, for each head and feature.
+    beta : torch.Tensor of shape (n_heads,) or float, default=None
+        How far Attention-BN centres queries: a tensor is learned, a float is fixed.
+    head_scale : int or sequence of n_heads ints, default=None
+        Attention-SH: the length of the windows of tokens that each head attends to, of
+        which it sees the mean key.
+    """
+
+    def __init__(self, n_heads, attention_norm=None, beta=None, head_scale=None):
+        super().__init__()
+        if attention_norm not in (None, "batch"):
+            raise ValueError(
+                f"attention_norm must be None or 'batch', got {attention_norm!r}."
+            )
+        if (beta is None) != (attention_norm is None):
+            raise ValueError("beta is for attention_norm='batch', which needs it.")
+        self.n_heads = n_heads
+        self.attention_norm = attention_norm
+        self.head_scale = check_head_scale(head_scale, n_heads)
+        is_learned = isinstance(beta, torch.Tensor)
+        self.attention_beta = nn.Parameter(beta) if is_learned else None
+        self.fixed_beta = None if is_learned else beta
+
+    @abstractmethod
+    def products(self, tokens, query):
+        """Return the products of keys and queries, (n_tokens, n_heads)."""
+
+    @abstractmethod
+    def keys(self, tokens):
+        """Return the keys of each head, a list of RaggedTokens or TableTokens."""
+
+    @abstractmethod
+    def queries(self, query, n_samples):
+        """Return the queries, (n_samples, n_heads, n_key_features)."""
+
+    def forward(self, tokens, query):
+        """Return the scores of tokens.
+
+        Parameters
+        ----------
+        tokens : RaggedTokens or TableTokens
+        query : torch.Tensor of shape (n_samples, n_query_features) or None
+            None for a prompt.
+
+        Returns
+        -------
+        scores : torch.Tensor of shape (n_tokens, n_heads)
+            Equal within the window of a head.
+        """
+        if self.attention_norm is not None:
+            return self._normalized(tokens, query)
+        scores = self.products(tokens, query)
+        return scores if self.head_scale is None else self._by_window(scores, tokens)
+
+    def _by_window(self, scores, tokens):
+        # The score of a mean key is the mean of the scores of the keys.
+        by_head = [None] * self.n_heads
+        for length, heads in heads_by_length(self.head_scale).items():
+            windows = tokens.windows(length)
+            means = windows.spread(windows.mean(scores[:, heads]))
+            for head, own in zip(heads, means.unbind(1), strict=True):
+                by_head[head] = own
+        return torch.stack(by_head, dim=1)
+
+    def _normalized(self, tokens, query):
+        keys = self.keys(tokens)
+        queries = self.queries(query, tokens.n_samples)
+        betas = self.attention_beta
+        if betas is None:
+            betas = [self.fixed_beta] * self.n_heads
+        lengths = self.head_scale or (1,) * self.n_heads
+        by_head = [
+            normalized_scores(keys[head], queries[:, head], betas[head], lengths[head])
+            for head in range(self.n_heads)
+        ]
+        return torch.stack(by_head, dim=1)
+
+
+class PromptScoring(Scoring):
     """Score a token by its product with one learned vector: ``x'p``.
 
     Parameters
     ----------
     attention_coef : torch.Tensor of shape (n_heads, n_features)
+    **options
+        As for :class:`skattn.attention.scoring.Scoring`: `attention_norm`, `beta`,
+        `head_scale`.
 
     References
     ----------
@@ -33,18 +128,21 @@ class PromptScoring(nn.Module):
             [3.]], dtype=torch.float64)
     """
 
-    def __init__(self, attention_coef):
-        super().__init__()
+    def __init__(self, attention_coef, **options):
+        super().__init__(len(attention_coef), **options)
         self.attention_coef = nn.Parameter(attention_coef)
 
-    @property
-    def n_heads(self):
-        """Number of heads."""
-        return len(self.attention_coef)
-
-    def forward(self, tokens, query):
-        """Return scores of shape (n_tokens, n_heads); a prompt needs no `query`."""
+    def products(self, tokens, query):
+        """Return the products of tokens and prompts, (n_tokens, n_heads)."""
         return tokens.matmul(self.attention_coef.T)
+
+    def keys(self, tokens):
+        """Return the tokens, which all heads share."""
+        return [tokens] * self.n_heads
+
+    def queries(self, query, n_samples):
+        """Return the prompts, the same for all samples."""
+        return self.attention_coef.expand(n_samples, -1, -1)
 
 
 class GatedScoring(PromptScoring):
@@ -55,6 +153,9 @@ class GatedScoring(PromptScoring):
     tanh_coef, sigmoid_coef : torch.Tensor of shape (n_features, gate_size)
         V and U, which all heads share.
     attention_coef : torch.Tensor of shape (n_heads, gate_size)
+    **options
+        As for :class:`skattn.attention.scoring.Scoring`: `attention_norm`, `beta`,
+        `head_scale`.
 
     References
     ----------
@@ -73,8 +174,8 @@ class GatedScoring(PromptScoring):
             [-0.]], dtype=torch.float64)
     """
 
-    def __init__(self, tanh_coef, sigmoid_coef, attention_coef):
-        super().__init__(attention_coef)
+    def __init__(self, tanh_coef, sigmoid_coef, attention_coef, **options):
+        super().__init__(attention_coef, **options)
         self.tanh_coef = nn.Parameter(tanh_coef)
         self.sigmoid_coef = nn.Parameter(sigmoid_coef)
 
@@ -83,19 +184,26 @@ class GatedScoring(PromptScoring):
         size = self.tanh_coef.shape[1]
         both = tokens.matmul(torch.cat([self.tanh_coef, self.sigmoid_coef], dim=1))
         values = torch.tanh(both[:, :size]) * torch.sigmoid(both[:, size:])
-        return RaggedTokens(values, tokens.segments, tokens.positions)
+        return tokens.with_values(values)
 
-    def forward(self, tokens, query):
-        """Return scores of shape (n_tokens, n_heads); a prompt needs no `query`."""
-        return super().forward(self.gated(tokens), query)
+    def products(self, tokens, query):
+        """Return the products of gated tokens and prompts, (n_tokens, n_heads)."""
+        return super().products(self.gated(tokens), query)
+
+    def keys(self, tokens):
+        """Return the gated tokens, which all heads share."""
+        return super().keys(self.gated(tokens))
 
 
-class BilinearScoring(nn.Module):
+class BilinearScoring(Scoring):
     """Score a token against the query of its sample: ``x'Wz``.
 
     Parameters
     ----------
     attention_coef : torch.Tensor of shape (n_heads, n_features, n_query_features)
+    **options
+        As for :class:`skattn.attention.scoring.Scoring`: `attention_norm`, `beta`,
+        `head_scale`.
 
     References
     ----------
@@ -113,31 +221,36 @@ class BilinearScoring(nn.Module):
             [20.]], dtype=torch.float64)
     """
 
-    def __init__(self, attention_coef):
-        super().__init__()
+    def __init__(self, attention_coef, **options):
+        super().__init__(len(attention_coef), **options)
         self.attention_coef = nn.Parameter(attention_coef)
 
-    @property
-    def n_heads(self):
-        """Number of heads."""
-        return len(self.attention_coef)
+    def products(self, tokens, query):
+        """Return ``x'Wz``, (n_tokens, n_heads), for queries (n_samples, d_q)."""
+        return tokens.rowdot(self.queries(query, len(query)))
 
-    def forward(self, tokens, query):
-        """Return scores of shape (n_tokens, n_heads) for queries (n_samples, d_q)."""
-        directions = torch.einsum("hdq,nq->nhd", self.attention_coef, query)
-        return tokens.rowdot(directions)
+    def keys(self, tokens):
+        """Return the tokens, which all heads share."""
+        return [tokens] * self.n_heads
+
+    def queries(self, query, n_samples):
+        """Return ``Wz``, (n_samples, n_heads, n_features)."""
+        return torch.einsum("hdq,nq->nhd", self.attention_coef, query)
 
 
-class KeyQueryScoring(nn.Module):
+class KeyQueryScoring(Scoring):
     """Score a token by its key and the query of its sample: ``x'KQ'z``.
 
-    There is no division by the square root of the rank: the scores are those of
-    :class:`BilinearScoring` with ``W = KQ'``.
+    Unless keys are normalised there is no division by the square root of the rank: the
+    scores are those of :class:`BilinearScoring` with ``W = KQ'``.
 
     Parameters
     ----------
     key_coef : torch.Tensor of shape (n_heads, n_features, rank)
     query_coef : torch.Tensor of shape (n_heads, n_query_features, rank)
+    **options
+        As for :class:`skattn.attention.scoring.Scoring`: `attention_norm`, `beta`,
+        `head_scale`.
 
     References
     ----------
@@ -156,18 +269,20 @@ class KeyQueryScoring(nn.Module):
             [80.]], dtype=torch.float64)
     """
 
-    def __init__(self, key_coef, query_coef):
-        super().__init__()
+    def __init__(self, key_coef, query_coef, **options):
+        super().__init__(len(key_coef), **options)
         self.key_coef = nn.Parameter(key_coef)
         self.query_coef = nn.Parameter(query_coef)
 
-    @property
-    def n_heads(self):
-        """Number of heads."""
-        return len(self.key_coef)
+    def products(self, tokens, query):
+        """Return ``x'KQ'z``, (n_tokens, n_heads), for queries (n_samples, d_q)."""
+        queries = self.queries(query, len(query))
+        return tokens.rowdot(torch.einsum("hdr,nhr->nhd", self.key_coef, queries))
 
-    def forward(self, tokens, query):
-        """Return scores of shape (n_tokens, n_heads) for queries (n_samples, d_q)."""
-        queries = torch.einsum("hqr,nq->nhr", self.query_coef, query)
-        directions = torch.einsum("hdr,nhr->nhd", self.key_coef, queries)
-        return tokens.rowdot(directions)
+    def keys(self, tokens):
+        """Return ``K'x`` for each head."""
+        return [tokens.with_values(tokens.matmul(coef)) for coef in self.key_coef]
+
+    def queries(self, query, n_samples):
+        """Return ``Q'z``, (n_samples, n_heads, rank)."""
+        return torch.einsum("hqr,nq->nhr", self.query_coef, query)

@@ -96,6 +96,9 @@ def has_excess_loss(model):
         isinstance(head, LinearHead)
         and len(head.intercept) == 1
         and head.pooling == ("attention",)
+        # The best token must be within reach of the weights, and the best that is.
+        and model.mapping.name != "linear"
+        and model.head_scale is None
     )
 
 

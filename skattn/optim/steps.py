@@ -1,17 +1,21 @@
 """One step of training: the objective, its gradient, the optimiser."""
 
 import warnings
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional
 
+from skattn.attention.regularization import drop_tokens, mix_within_class
+from skattn.optim.averaging import WeightAverage
 from skattn.optim.excess import excess_loss
+from skattn.optim.losses import log_loss
 from skattn.optim.mirror import MirrorDescent
 from skattn.optim.normalized import NormalizedGD
 from skattn.optim.polyak import PolyakGD
 
-__all__ = ["SOLVERS", "Steps", "make_optimizer"]
+__all__ = ["SOLVERS", "Noise", "Steps", "make_optimizer"]
 
 SOLVERS = ("adam", "lbfgs", "gd", "ngd", "polyak", "mirror")
 
@@ -22,14 +26,54 @@ SOLVERS = ("adam", "lbfgs", "gd", "ngd", "polyak", "mirror")
 KEY_QUERY_DECAY = float(np.finfo(np.float64).eps)
 
 
+@dataclass(frozen=True)
+class Noise:
+    """What makes the samples of a step differ from those given.
+
+    Parameters
+    ----------
+    rng : numpy.random.RandomState or None
+        The source of randomness.
+    token_dropout : float, default=0
+        See :func:`skattn.attention.drop_tokens`.
+    mixup : float, default=0
+        See :func:`skattn.attention.mix_within_class`.
+    """
+
+    rng: np.random.RandomState | None = None
+    token_dropout: float = 0.0
+    mixup: float = 0.0
+
+    def __call__(self, batch, targets):
+        """Return a batch of the same samples, with their tokens changed."""
+        if self.mixup > 0.0:
+            batch = mix_within_class(batch, targets, self.mixup, self.rng)
+        if self.token_dropout > 0.0:
+            batch = drop_tokens(batch, self.token_dropout, self.rng)
+        return batch
+
+
 class Steps:
     """The steps of the optimiser, on all samples or on mini-batches.
 
     With `by_excess` the optimiser sees the loss less the infimum that the fixed head
-    allows, which has all its digits where the loss has none left.
+    allows, which has all its digits where the loss has none left. `average` is the
+    decay of the average of the weights, 0 for none, and `average_state` what it goes on
+    from.
     """
 
-    def __init__(self, model, optimizer, alpha, by_excess=False, diversity=0.0):
+    def __init__(
+        self,
+        model,
+        optimizer,
+        alpha,
+        by_excess=False,
+        diversity=0.0,
+        loss=log_loss,
+        noise=None,
+        average=0.0,
+        average_state=None,
+    ):
         self.model = model
         self.optimizer = optimizer
         self.parameters = [p for g in optimizer.param_groups for p in g["params"]]
@@ -37,12 +81,18 @@ class Steps:
         self.alpha = alpha
         self.by_excess = by_excess
         self.diversity = diversity
+        self.loss = loss
+        self.noise = Noise() if noise is None else noise
+        self.average = None
+        if average > 0.0:
+            self.average = WeightAverage(self.parameters, average, average_state)
         self.needs_slope = isinstance(optimizer, torch.optim.LBFGS)
         #: Largest entry of the gradient where the last step of lbfgs began.
         self.largest_slope = np.inf
 
     def step(self, batch, targets, sample_weight):
         """Take one step; returns the loss before it."""
+        batch = self.noise(batch, targets)
         shares = sample_weight / sample_weight.sum()
         loss_before = None
 
@@ -65,7 +115,13 @@ class Steps:
             return loss
 
         self.optimizer.step(closure)
+        if self.average is not None:
+            self.average.update()
         return loss_before
+
+    def averaged(self):
+        """Return a context in which the model has its averaged weights, if any."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     def pass_over(self, batch, targets, sample_weight, batch_size, rng):
         """Take a step on each mini-batch; returns their weighted mean loss."""
@@ -81,24 +137,15 @@ class Steps:
         """Loss of samples of these shares, with the penalties."""
         if self.diversity > 0.0:
             logits, overlap = self.model.forward_with_overlap(batch)
-            losses = _sample_losses(logits, targets) + self.diversity * overlap
+            losses = self.loss(logits, targets) + self.diversity * overlap
         else:
-            losses = _sample_losses(self.model(batch), targets)
+            losses = self.loss(self.model(batch), targets)
         loss = shares.dot(losses)
         if self.alpha > 0.0:
             for weight in self.penalised:
                 entries = weight.flatten()
                 loss = loss + 0.5 * self.alpha * entries.dot(entries)
         return loss
-
-
-def _sample_losses(logits, targets):
-    """Logistic loss for one output, cross-entropy for several, (n_samples,)."""
-    if logits.shape[1] == 1:
-        signs = 2.0 * targets.to(logits.dtype) - 1.0
-        # Unlike sigmoid(logit) - target, its gradient has all digits when small.
-        return -functional.logsigmoid(signs * logits.squeeze(1))
-    return functional.cross_entropy(logits, targets, reduction="none")
 
 
 def make_optimizer(

@@ -4,8 +4,9 @@ import numpy as np
 import torch
 
 from skattn.optim.excess import has_excess_loss
+from skattn.optim.losses import make_loss
 from skattn.optim.results import Epoch, TrainingResult
-from skattn.optim.steps import SOLVERS, Steps, make_optimizer
+from skattn.optim.steps import SOLVERS, Noise, Steps, make_optimizer
 
 __all__ = ["train"]
 
@@ -32,13 +33,18 @@ def train(
     on_epoch=None,
     optimizer_state=None,
     diversity=0.0,
+    loss="log_loss",
+    label_smoothing=0.0,
+    token_dropout=0.0,
+    mixup=0.0,
+    average=0.0,
 ):
     """Train a model in place.
 
     The objective is ``sum(w l) / sum(w) + alpha / 2 |theta|^2``: `l` is the logistic
-    loss, or cross-entropy for several classes, and theta holds all trained weights
-    but no intercepts (parameters with one axis). A mini-batch takes the weighted mean
-    over its own samples, and the same penalty.
+    loss, cross-entropy for several classes, or half the squared error, and theta holds
+    all trained weights but no intercepts (parameters with one axis). A mini-batch takes
+    the weighted mean over its own samples, and the same penalty.
 
     Parameters
     ----------
@@ -47,8 +53,9 @@ def train(
         ``parameter_groups()``, as :class:`skattn.attention.AttentionModel` does.
     batch : TokenBatch
         The training samples; anything with ``n_samples`` and ``take(index)``.
-    targets : torch.Tensor of shape (n_samples,)
-        0 and 1 if the model has one output, else the class of each sample, int64.
+    targets : torch.Tensor of shape (n_samples,) or (n_samples, n_outputs)
+        0 and 1 if the model has one output, else the class of each sample, int64; or
+        the numbers that "squared_error" is measured from.
     sample_weight : torch.Tensor of shape (n_samples,), default=None
         Non-negative; samples of weight zero take no part. None means equal weights.
     solver : {"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"}, default="adam"
@@ -73,7 +80,8 @@ def train(
         the loss has not fallen at all for that many. 0 disables stopping.
     n_iter_no_change : int, default=10
     rng : numpy.random.RandomState, default=None
-        Shuffles mini-batches; needed for these only.
+        Shuffles mini-batches and draws what is dropped and mixed; needed for these
+        only.
     validation : callable, default=None
         Scores the current model: ``validation(model)`` returns a float, higher is
         better. The best weights are restored at the end.
@@ -96,6 +104,20 @@ def train(
         Adds to the loss of each sample so many times the overlap of its heads of
         attention, as :meth:`skattn.attention.AttentionModel.forward_with_overlap`
         tells it.
+    loss : {"log_loss", "squared_error"}, default="log_loss"
+        See :mod:`skattn.optim.losses`.
+    label_smoothing : float in [0, 1), default=0
+        Share of each label that is spread evenly over all classes.
+    token_dropout : float in [0, 1), default=0
+        Share of the tokens that each step leaves out, see
+        :func:`skattn.attention.drop_tokens`.
+    mixup : float, default=0
+        If positive, each step mixes samples within their classes, see
+        :func:`skattn.attention.mix_within_class`.
+    average : float in [0, 1), default=0
+        Decay of a moving average of the weights over steps. If positive, `validation`,
+        `on_epoch` and the caller get the average, and only the steps go on from the
+        weights themselves. See :class:`skattn.optim.averaging.WeightAverage`.
 
     Returns
     -------
@@ -137,6 +159,9 @@ def train(
         solver, learning_rate, alpha, max_iter, batch_size, tol, rng, mirror_p
     )
     _check_at_least("diversity", diversity, 0.0)
+    sample_loss = make_loss(loss, label_smoothing)
+    noise = Noise(rng, token_dropout, mixup)
+    _check_noise(solver, loss, noise, average, dropout_of(model))
     batch, targets, sample_weight = _weighted_samples(
         model, batch, targets, sample_weight
     )
@@ -147,10 +172,14 @@ def train(
     by_excess = (
         solver == "polyak"
         and freeze_head
-        and alpha == diversity == 0.0
+        and alpha == diversity == label_smoothing == 0.0
+        and loss == "log_loss"
         and groups.keys() <= {"attention", "key", "query"}
         and has_excess_loss(model)
     )
+    # A copy: what is taken out must stay in what the caller has.
+    optimizer_state = dict(optimizer_state or {})
+    average_state = optimizer_state.pop("average", None)
     optimizer = make_optimizer(
         solver,
         groups,
@@ -162,7 +191,19 @@ def train(
         optimum=0.0 if by_excess and batch_size is None else None,
         max_lr=max_learning_rate,
     )
-    steps = Steps(model, optimizer, alpha, by_excess, diversity)
+    steps = Steps(
+        model,
+        optimizer,
+        alpha,
+        by_excess,
+        diversity,
+        loss=sample_loss,
+        noise=noise,
+        average=average,
+        average_state=average_state,
+    )
+    if dropout_of(model) > 0.0:
+        model.seed_dropout(int(rng.randint(np.iinfo(np.int32).max)))
     # The line search of lbfgs never lets the loss rise: there, a slow descent is
     # still one, and only a loss that stands still has come to its end.
     by_slope = solver == "lbfgs" and validation is None
@@ -185,23 +226,26 @@ def train(
         for number in range(max_iter):
             if on_epoch_begin is not None:
                 on_epoch_begin()
+            model.train()
             if batch_size is None:
-                loss = steps.step(batch, targets, sample_weight)
+                value = steps.step(batch, targets, sample_weight)
             else:
-                loss = steps.pass_over(batch, targets, sample_weight, batch_size, rng)
-            _check_finite(loss, number)
-            result.loss_curve.append(loss)
+                value = steps.pass_over(batch, targets, sample_weight, batch_size, rng)
+            model.eval()
+            _check_finite(value, number)
+            result.loss_curve.append(value)
             score = None
-            if validation is not None:
-                score = float(validation(model))
-                result.validation_scores.append(score)
-            is_best = progress.update(loss if score is None else -score)
-            if is_best and validation is not None:
-                best_weights = _copy_weights(model)
-            epoch = Epoch(number, loss, score, model)
-            if on_epoch is not None and on_epoch(epoch):
-                result.stopped_by_callback = True
-                break
+            with steps.averaged():
+                if validation is not None:
+                    score = float(validation(model))
+                    result.validation_scores.append(score)
+                is_best = progress.update(value if score is None else -score)
+                if is_best and validation is not None:
+                    best_weights = _copy_weights(model)
+                epoch = Epoch(number, value, score, model)
+                if on_epoch is not None and on_epoch(epoch):
+                    result.stopped_by_callback = True
+                    break
             flat = by_slope and steps.largest_slope <= tol
             if tol > 0.0 and (flat or progress.has_stalled):
                 result.converged = True
@@ -209,11 +253,20 @@ def train(
     finally:
         _set_requires_grad(frozen, True)
         model.relative_gradients = False
+        model.eval()
         optimizer.zero_grad()
+    result.optimizer_state = optimizer.state_dict()
+    if steps.average is not None:
+        result.optimizer_state["average"] = steps.average.state_dict()
+        steps.average.apply()
     if best_weights is not None:
         model.load_state_dict(best_weights)
-    result.optimizer_state = optimizer.state_dict()
     return result
+
+
+def dropout_of(model):
+    """Return the rate of dropout inside of a model, 0 if it has none."""
+    return getattr(model, "dropout_rate", 0.0)
 
 
 class _Progress:
@@ -301,6 +354,41 @@ def _check_options(
         raise ValueError(f"learning_rate must be positive, got {learning_rate}.")
     if not 1.0 < mirror_p < np.inf:
         raise ValueError(f"mirror_p must be above 1 and finite, got {mirror_p}.")
+
+
+def _check_noise(solver, loss, noise, average, dropout):
+    """Refuse regularisers that are out of range, or that a solver has no use for."""
+    for name, value in (
+        ("token_dropout", noise.token_dropout),
+        ("average", average),
+        ("dropout", dropout),
+    ):
+        if not 0.0 <= value < 1.0:
+            raise ValueError(f"{name} must be in [0, 1), got {value}.")
+    _check_at_least("mixup", noise.mixup, 0.0)
+    if noise.mixup > 0.0 and loss != "log_loss":
+        raise ValueError(
+            f"mixup={noise.mixup} mixes samples of the same class, and loss={loss!r} "
+            "has no classes."
+        )
+    drawn = {
+        "dropout": dropout,
+        "token_dropout": noise.token_dropout,
+        "mixup": noise.mixup,
+    }
+    for name, value in drawn.items():
+        if value > 0.0 and solver in ("lbfgs", "polyak"):
+            raise ValueError(
+                f"{name}={value} makes the loss of every step another one, and "
+                f"solver={solver!r} compares losses. Use {name}=0 or solver='adam'."
+            )
+        if value > 0.0 and noise.rng is None:
+            raise ValueError(f"{name}={value} is random: rng must be given.")
+    if average > 0.0 and solver == "lbfgs":
+        raise ValueError(
+            f"average={average} smooths steps that are noisy, and those of "
+            "solver='lbfgs' are not. Use average=0 or solver='adam'."
+        )
 
 
 def _check_at_least(name, value, smallest):

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skattn.attention import (
     AttentionModel,
+    ConvolutionLayer,
     BilinearScoring,
     LinearHead,
     PromptScoring,
@@ -294,3 +295,18 @@ def test_model_errors():
         AttentionModel(bilinear, head, query_kind="rows")(batch)
     with pytest.raises(ValueError, match=r"needs batch\.query\."):
         AttentionModel(bilinear, head, query_kind="given")(batch)
+
+
+def test_a_kernel_makes_the_hidden_layer_a_convolution():
+    parameters = initial_parameters(
+        np.random.RandomState(0),
+        n_features=2,
+        query_kind="prompt",
+        n_outputs=1,
+        hidden_size=3,
+        kernel_size=5,
+    )
+    assert parameters["hidden_coef"].shape == (5, 2, 3)
+    model = AttentionModel.from_parameters(parameters)
+    assert isinstance(model.hidden, ConvolutionLayer)
+    assert not model.training

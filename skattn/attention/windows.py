@@ -1,0 +1,144 @@
+"""Attention-SH: heads that attend to windows of tokens, each of a length of its own."""
+
+import torch
+
+from skattn.attention.segments import Segments, offsets_of
+
+__all__ = ["Windows", "check_head_scale", "heads_by_length", "window_weights"]
+
+
+class Windows:
+    """The windows that the positions of each sample are cut into, one after another.
+
+    The first window of a sample has its first `length` positions, and so on. Windows
+    without a token are absent.
+
+    Parameters
+    ----------
+    segments : Segments
+        Where the samples are.
+    positions : torch.Tensor of shape (n_tokens,), dtype int64
+        Position of each token in its sample, rising.
+    length : int
+        Positions in a window.
+
+    Attributes
+    ----------
+    tokens : Segments
+        Which tokens each window has.
+    samples : Segments
+        Which windows each sample has.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention.segments import Segments
+    >>> from skattn.attention.windows import Windows
+    >>> positions = torch.tensor([0, 1, 4, 0, 1])
+    >>> windows = Windows(Segments(torch.tensor([0, 3, 5])), positions, length=2)
+    >>> windows.mean(torch.tensor([1.0, 3.0, 5.0, 7.0, 8.0]))
+    tensor([2.0000, 5.0000, 7.5000])
+    >>> windows.samples.lengths
+    tensor([2, 1])
+    """
+
+    def __init__(self, segments, positions, length):
+        numbers = positions // length
+        apart = numbers.max() + 1
+        places = segments.owner * apart + numbers
+        found, sizes = torch.unique_consecutive(places, return_counts=True)
+        self.tokens = Segments(offsets_of(sizes))
+        n_windows = torch.bincount(found // apart, minlength=segments.n_samples)
+        self.samples = Segments(offsets_of(n_windows))
+
+    def mean(self, values):
+        """Average over the tokens of each window."""
+        sizes = self.tokens.lengths.reshape(-1, *[1] * (values.ndim - 1))
+        return self.tokens.sum(values) / sizes
+
+    def spread(self, values):
+        """Give every token the value of its window."""
+        return self.tokens.repeat(values)
+
+    def first(self, values):
+        """Return the value of the first token of each window."""
+        return values[self.tokens.offsets[:-1]]
+
+
+def check_head_scale(head_scale, n_heads):
+    """Return the length of the windows of each head, or None if all have single tokens.
+
+    Parameters
+    ----------
+    head_scale : int, sequence of n_heads ints, or None
+        One length for all heads, or one each.
+    n_heads : int
+
+    Raises
+    ------
+    ValueError
+        If a length is not an integer of at least 1, or there is not one a head.
+
+    Examples
+    --------
+    >>> from skattn.attention.windows import check_head_scale
+    >>> check_head_scale([1, 4], n_heads=2)
+    (1, 4)
+    """
+    if head_scale is None:
+        return None
+    try:
+        lengths = tuple(head_scale)
+    except TypeError:
+        lengths = (head_scale,) * n_heads
+    if len(lengths) != n_heads:
+        raise ValueError(
+            f"head_scale={head_scale!r} must have one length a head, n_heads={n_heads}."
+        )
+    if any(
+        isinstance(length, bool) or int(length) != length or length < 1
+        for length in lengths
+    ):
+        raise ValueError(
+            f"head_scale={head_scale!r} must have integers of at least 1, the lengths "
+            "of the windows."
+        )
+    return tuple(int(length) for length in lengths)
+
+
+def heads_by_length(head_scale):
+    """Return the heads that have windows of each length, by length."""
+    groups = {}
+    for head, length in enumerate(head_scale):
+        groups.setdefault(length, []).append(head)
+    return groups
+
+
+def window_weights(scores, tokens, head_scale, mapping):
+    """Weigh the windows of each head, and share a weight among the tokens of a window.
+
+    Pooling tokens by these weights is pooling the means of windows by the weights of
+    windows.
+
+    Parameters
+    ----------
+    scores : torch.Tensor of shape (n_tokens, n_heads)
+        Equal within a window.
+    tokens : RaggedTokens or TableTokens
+    head_scale : tuple of int
+        As :func:`check_head_scale` returns it.
+    mapping : callable
+        ``mapping(scores, segments, heads)`` returns the weights of some heads.
+
+    Returns
+    -------
+    weights : torch.Tensor of shape (n_tokens, n_heads)
+    """
+    weights = [None] * len(head_scale)
+    for length, heads in heads_by_length(head_scale).items():
+        windows = tokens.windows(length)
+        by_window = mapping(windows.first(scores[:, heads]), windows.samples, heads)
+        shared = by_window / windows.tokens.lengths.unsqueeze(1)
+        for head, own in zip(heads, windows.spread(shared).unbind(1), strict=True):
+            weights[head] = own
+    return torch.stack(weights, dim=1)
