@@ -3,6 +3,7 @@
 from skattn.inspection._attention_map import AttentionMapDisplay
 from skattn.inspection._faithfulness import FaithfulnessCurve, faithfulness
 from skattn.inspection._faithfulness_display import FaithfulnessDisplay
+from skattn.inspection._head_redundancy import head_redundancy
 from skattn.inspection._margin_path import MarginPathDisplay
 from skattn.inspection._permutation_importance import token_permutation_importance
 from skattn.inspection._sparsity import SparsityDisplay
@@ -16,5 +17,6 @@ __all__ = [
     "SparsityDisplay",
     "TokenMarginDisplay",
     "faithfulness",
+    "head_redundancy",
     "token_permutation_importance",
 ]

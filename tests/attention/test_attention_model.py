@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skattn.attention import (
     AttentionModel,
-    ConvolutionLayer,
     BilinearScoring,
+    ConvolutionLayer,
     LinearHead,
     PromptScoring,
     RaggedTokens,
