@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from skattn.estimators import (
         AttentionClassifier,
+        AttentionRegressor,
         ConvexAttentionClassifier,
         ConvexAttentionClassifierCV,
         ConvexAttentionRegressor,
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AttentionClassifier",
     "AttentionPooling",
+    "AttentionRegressor",
     "ConvexAttentionClassifier",
     "ConvexAttentionClassifierCV",
     "ConvexAttentionRegressor",
@@ -81,6 +83,7 @@ __all__ = [
 _HOME_OF_NAME = {
     "AttentionClassifier": "estimators",
     "AttentionPooling": "selection",
+    "AttentionRegressor": "estimators",
     "ConvexAttentionClassifier": "estimators",
     "ConvexAttentionClassifierCV": "estimators",
     "ConvexAttentionRegressor": "estimators",

@@ -25,6 +25,9 @@ from skattn.tokens._reading import (
 )
 from skattn.tokens._table import TableTokens
 
+# Beyond, squares of targets are infinite.
+_LARGEST_TARGET = 1e100
+
 
 class TokenInput(NamedTuple):
     """Tokens, and the form in which they came."""
@@ -125,6 +128,31 @@ def read_labels(estimator, y, n_samples):
     y = column_or_1d(y, warn=True)
     check_classification_targets(y)
     check_consistent_length(np.empty(n_samples), y)
+    return y
+
+
+def read_targets(estimator, y, n_samples):
+    """Return numbers to predict, of shape (n_samples,) or (n_samples, n_outputs).
+
+    A single column becomes one-dimensional.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but "
+            "the target y is None."
+        )
+    y = check_array(
+        y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=estimator
+    )
+    if y.ndim == 1 or y.shape[1] == 1:
+        y = column_or_1d(y, warn=True)
+    check_consistent_length(np.empty(n_samples), y)
+    largest = float(np.abs(y).max())
+    if largest > _LARGEST_TARGET:
+        raise ValueError(
+            f"y has values as large as {largest:.1e}, whose squares overflow. "
+            "Scale them first, for example with a TransformedTargetRegressor."
+        )
     return y
 
 

@@ -9,6 +9,7 @@ float64), ``warm_start`` (a second fit goes on), and, for `AttentionClassifier`,
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    AttentionRegressor,
     ConvexAttentionClassifier,
     ConvexAttentionRegressor,
     FeatureTokenizer,
@@ -47,6 +48,46 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(pooling=("attention", "max"), hidden_size=4, **QUICK),
     AttentionClassifier(pooling=["min", "attention", "mean", "max"], **QUICK),
     AttentionClassifier(n_heads=2, diversity=0.1, **QUICK),
+    AttentionClassifier(mapping="entmax", n_heads=2, **QUICK),
+    AttentionClassifier(mapping="entmax", mapping_params={"alpha": 1.2}, **QUICK),
+    AttentionClassifier(mapping="topk", **QUICK),
+    AttentionClassifier(mapping="topk", mapping_params={"power": (1, 0.5)}, **QUICK),
+    AttentionClassifier(mapping="linear", **QUICK),
+    AttentionClassifier(mapping="elu", query="mean", **QUICK),
+    AttentionClassifier(hidden_size=3, kernel_size=3, **QUICK),
+    AttentionClassifier(attention_norm="batch", hidden_size=4, **QUICK),
+    AttentionClassifier(
+        attention_norm="batch",
+        beta=0.5,
+        head_scale=[1, 2],
+        n_heads=2,
+        query="last",
+        parameterization="KQ",
+        rank=2,
+        **QUICK,
+    ),
+    AttentionClassifier(head_scale=2, **QUICK),
+    AttentionClassifier(label_smoothing=0.1, average=0.9, **QUICK),
+    AttentionClassifier(
+        n_layers=1, hidden_size=4, learning_rate_init=0.05, max_iter=20
+    ),
+    AttentionClassifier(
+        n_layers=2,
+        hidden_size=4,
+        n_heads=2,
+        position="rotary",
+        attention_norm="batch",
+        head_scale=[1, 2],
+        kernel_size=2,
+        learning_rate_init=0.05,
+        max_iter=20,
+    ),
+    AttentionClassifier(
+        n_layers=1, hidden_size=4, position="learned", solver="lbfgs", max_iter=10
+    ),
+    AttentionClassifier(
+        n_layers=1, hidden_size=4, position="sinusoidal", solver="ngd", max_iter=10
+    ),
     AttentionClassifier(
         scoring="gated",
         gate_size=2,
@@ -99,6 +140,18 @@ CONVEX_REGRESSORS = [
     ConvexAttentionRegressor("fno", n_gates=2),
 ]
 
+ATTENTION_REGRESSORS = [
+    AttentionRegressor(),
+    AttentionRegressor(solver="lbfgs", hidden_size=3, max_iter=20),
+    AttentionRegressor(query="first", parameterization="KQ", n_heads=2, **QUICK),
+    AttentionRegressor(head="mlp", head_hidden_size=4, **QUICK),
+    AttentionRegressor(
+        pooling=["attention", "max"], attention_norm="batch", average=0.5, **QUICK
+    ),
+    AttentionRegressor(n_layers=1, hidden_size=4, learning_rate_init=0.05, max_iter=30),
+    AttentionRegressor(solver="polyak", max_iter=30),
+]
+
 SOFTMAX_REGRESSIONS = [
     SoftmaxRegression(),
     SoftmaxRegression(alpha=0.3),
@@ -134,7 +187,7 @@ TRANSFORMERS = [
 
 CLASSIFIERS = ATTENTION_CLASSIFIERS + TOKEN_SVMS + CONVEX_CLASSIFIERS
 
-REGRESSORS = CONVEX_REGRESSORS + SOFTMAX_REGRESSIONS
+REGRESSORS = ATTENTION_REGRESSORS + CONVEX_REGRESSORS + SOFTMAX_REGRESSIONS
 
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),

@@ -1,6 +1,7 @@
 """Attention over samples of any number of tokens, as torch modules."""
 
 from skattn.attention.convex_heads import ConvexHeads
+from skattn.attention.encoder import Encoder
 from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.hidden import ConvolutionLayer, HiddenLayer
 from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
@@ -22,6 +23,7 @@ __all__ = [
     "ConvexHeads",
     "ConvolutionLayer",
     "Dropout",
+    "Encoder",
     "GatedScoring",
     "HiddenLayer",
     "KeyQueryScoring",

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from skattn.attention.bucketing import Buckets
 from skattn.attention.segments import Segments
 from skattn.attention.windows import Windows
 from skattn.mappings import check_offsets
@@ -18,7 +19,44 @@ from skattn.mappings import check_offsets
 __all__ = ["RaggedTokens", "TableTokens", "TokenBatch"]
 
 
-class RaggedTokens:
+class _Positions:
+    """What depends on where the tokens are, and not on what they are.
+
+    A layout has `segments`, `positions` and the dictionary `_by_position`, which
+    layouts of the same tokens share.
+    """
+
+    def windows(self, length):
+        """Return the :class:`Windows` of this many positions of each sample."""
+        return self._once(
+            ("windows", length), lambda: Windows(self.segments, self.positions, length)
+        )
+
+    def buckets(self):
+        """Return the :class:`Buckets` of the samples."""
+        return self._once("buckets", lambda: Buckets(self.segments))
+
+    def padded_rows(self, length):
+        """Return where the windows of each bucket are, a list of `PaddedRows`.
+
+        Windows of one position are the tokens.
+        """
+        segments = self.segments if length == 1 else self.windows(length).samples
+        return self._once(
+            ("padded_rows", length), lambda: self.buckets().rows(segments)
+        )
+
+    def bucket_places(self):
+        """Return where each token is among those of all buckets, (n_tokens,)."""
+        return self._once("bucket_places", lambda: self.buckets().places(self.segments))
+
+    def _once(self, key, compute):
+        if key not in self._by_position:
+            self._by_position[key] = compute()
+        return self._by_position[key]
+
+
+class RaggedTokens(_Positions):
     """Tokens of samples of any length, end to end.
 
     Parameters
@@ -45,8 +83,7 @@ class RaggedTokens:
         self.segments = segments
         self._positions = positions
         self._statistics = {}
-        self._neighbours = {}
-        self._windows = {}
+        self._by_position = {}
 
     @classmethod
     def from_arrays(
@@ -85,8 +122,7 @@ class RaggedTokens:
         """Return the same samples, at the same positions, with other values."""
         others = RaggedTokens(values, self.segments, self._positions)
         # What depends on positions alone is found once for all layers of a model.
-        others._neighbours = self._neighbours
-        others._windows = self._windows
+        others._by_position = self._by_position
         return others
 
     @property
@@ -178,12 +214,6 @@ class RaggedTokens:
         """Select tokens by their index along all tokens, (len(index), n_features)."""
         return self.values[index]
 
-    def windows(self, length):
-        """Return the :class:`Windows` of this many positions of each sample."""
-        if length not in self._windows:
-            self._windows[length] = Windows(self.segments, self.positions, length)
-        return self._windows[length]
-
     def neighbours(self, n_neighbours):
         """Find the tokens at the positions around each token, itself among them.
 
@@ -197,9 +227,9 @@ class RaggedTokens:
         rows : torch.Tensor of shape (n_tokens, n_neighbours), dtype int64
             Their indices along all tokens; n_tokens where the sample has none there.
         """
-        if n_neighbours not in self._neighbours:
-            self._neighbours[n_neighbours] = self._find_neighbours(n_neighbours)
-        return self._neighbours[n_neighbours]
+        return self._once(
+            ("neighbours", n_neighbours), lambda: self._find_neighbours(n_neighbours)
+        )
 
     def _find_neighbours(self, n_neighbours):
         positions = self.positions
@@ -220,7 +250,7 @@ class RaggedTokens:
         return RaggedTokens(self.values[rows], segments, positions)
 
 
-class TableTokens:
+class TableTokens(_Positions):
     """The columns of a table as tokens: column t of a row is ``[e_t, x_t e_t]``.
 
     A token has ``2 * n_columns`` features, of which two are not zero. Matrices that
@@ -242,7 +272,7 @@ class TableTokens:
 
     def __init__(self, cells):
         self.cells = cells
-        self._windows = {}
+        self._by_position = {}
 
     @classmethod
     def from_array(cls, cells, *, dtype=torch.float64, device="cpu"):
@@ -294,13 +324,9 @@ class TableTokens:
 
     def with_values(self, values):
         """Return tokens of the same samples and columns, with values of their own."""
-        return RaggedTokens(values, self.segments, self.positions)
-
-    def windows(self, length):
-        """Return the :class:`Windows` of this many columns of each sample."""
-        if length not in self._windows:
-            self._windows[length] = Windows(self.segments, self.positions, length)
-        return self._windows[length]
+        others = RaggedTokens(values, self.segments, self.positions)
+        others._by_position = self._by_position
+        return others
 
     def matmul(self, matrix):
         """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""

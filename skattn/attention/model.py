@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from skattn.attention.diversity import head_overlap
+from skattn.attention.encoder import Encoder
 from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.hidden import ConvolutionLayer, HiddenLayer
 from skattn.attention.layouts import RaggedTokens, TableTokens
@@ -22,6 +23,9 @@ from skattn.attention.scoring import (
 from skattn.attention.windows import window_weights
 
 __all__ = ["Attended", "AttentionModel"]
+
+# What the names of the parameters of an encoder begin with.
+_ENCODER = "encoder."
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,8 @@ class AttentionModel(nn.Module):
         attention_norm=None,
         beta=None,
         head_scale=None,
+        n_heads=None,
+        position=None,
         dropout=0.0,
         dtype=torch.float64,
         device="cpu",
@@ -163,8 +169,11 @@ class AttentionModel(nn.Module):
         head_scale : int or sequence of n_heads ints, default=None
             As for :class:`skattn.attention.scoring.Scoring`; `beta` is for one that is
             not learned, and then not among the parameters.
+        n_heads : int, default=None
+        position : {"learned", "sinusoidal", "rotary"} or None, default=None
+            As for :class:`Encoder`; None heads means as many as pool.
         dropout : float in [0, 1), default=0
-            As for the class.
+            As for the class, and for :class:`Encoder`.
         dtype : torch.dtype, default=torch.float64
         device : str or torch.device, default="cpu"
         """
@@ -203,6 +212,15 @@ class AttentionModel(nn.Module):
             scoring,
             head,
             hidden=_hidden_layer(values),
+            encoder=_encoder(
+                values,
+                scoring.n_heads if n_heads is None else n_heads,
+                position=position,
+                attention_norm=attention_norm,
+                beta=beta,
+                head_scale=head_scale,
+                dropout=dropout,
+            ),
             mapping=Mapping(mapping, mapping_params, alpha_raw),
             query_kind=query_kind,
             dropout=dropout,
@@ -229,7 +247,7 @@ class AttentionModel(nn.Module):
     def parameters_as_arrays(self):
         """Copy the parameters into NumPy arrays, by the names they came with."""
         return {
-            name.rpartition(".")[2]: parameter.detach().cpu().numpy().copy()
+            _own_name(name): parameter.detach().cpu().numpy().copy()
             for name, parameter in self.named_parameters()
         }
 
@@ -239,13 +257,15 @@ class AttentionModel(nn.Module):
         Returns
         -------
         groups : dict of str to list of torch.nn.Parameter
-            "hidden" if there is a hidden layer, "attention" or "key" and "query",
+            "hidden" and "encoder" if there are these, "attention" or "key" and "query",
             "tanh" and "sigmoid" if there are gates, "mapping" if that learns its alpha,
             and "head".
         """
         groups = {}
         if self.hidden is not None:
             groups["hidden"] = list(self.hidden.parameters())
+        if self.encoder is not None:
+            groups["encoder"] = list(self.encoder.parameters())
         for name, parameter in self.scoring.named_parameters():
             groups[name.removesuffix("_coef")] = [parameter]
         if self.mapping.is_learned:
@@ -349,3 +369,18 @@ def _hidden_layer(values):
     coef = values["hidden_coef"]
     layer = HiddenLayer if coef.ndim == 2 else ConvolutionLayer
     return layer(coef, values["hidden_intercept"])
+
+
+def _encoder(values, n_heads, **options):
+    """Return the encoder that these parameters are of, if any."""
+    own = {
+        name.removeprefix(_ENCODER): value
+        for name, value in values.items()
+        if name.startswith(_ENCODER)
+    }
+    return Encoder(own, n_heads, **options) if own else None
+
+
+def _own_name(name):
+    """Return the name that a parameter came with."""
+    return name if name.startswith(_ENCODER) else name.rpartition(".")[2]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from skattn.attention.encoder import initial_encoder_parameters
 from skattn.attention.mapping import initial_mapping_parameters
 from skattn.attention.pooling import check_pooling, pooled_width
 
@@ -29,6 +30,9 @@ def initial_parameters(
     mapping_params=None,
     kernel_size=1,
     learned_beta=False,
+    n_layers=0,
+    position=None,
+    n_positions=None,
 ):
     """Draw the parameters from which training starts.
 
@@ -78,6 +82,10 @@ def initial_parameters(
     learned_beta : bool, default=False
         Whether Attention-BN learns how far to centre queries. It starts at 0, where a
         prompt of zeros is mean pooling, as without Attention-BN.
+    n_layers : int, default=0
+        Layers of the encoder behind the hidden layer, which it needs.
+    position, n_positions
+        As for :func:`skattn.attention.encoder.initial_encoder_parameters`.
 
     Returns
     -------
@@ -89,6 +97,7 @@ def initial_parameters(
         (n_heads, d, d_q) for W, or "key_coef" (n_heads, d, rank) and "query_coef"
         (n_heads, d_q, rank), or with gates "tanh_coef" and "sigmoid_coef"
         (d, gate_size) and "attention_coef" (n_heads, gate_size);
+        those of the encoder, with "encoder." before their names;
         "mapping_alpha_raw" (n_heads,) if the mapping learns its alpha;
         "attention_beta" (n_heads,) if that is learned;
         "head_hidden_coef" (n_pooled, head_hidden_size) and "head_hidden_intercept"
@@ -123,6 +132,16 @@ def initial_parameters(
         parameters["hidden_coef"] = _glorot(rng, shape, kernel_size * fan_in)
         parameters["hidden_intercept"] = np.zeros(hidden_size)
         width = fan_in = hidden_size
+    if n_layers:
+        encoder = initial_encoder_parameters(
+            rng,
+            width=width,
+            n_layers=n_layers,
+            position=position,
+            n_positions=n_positions,
+            n_learned_betas=n_heads if learned_beta else 0,
+        )
+        parameters |= {f"encoder.{name}": value for name, value in encoder.items()}
     query_width = n_query_features if query_kind == "given" else width
 
     if parameterization == "KQ":

@@ -1,51 +1,23 @@
-"""Attention trained by gradient descent."""
+"""Classification by attention trained by gradient descent."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.callback import with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call
-from sklearn.utils.validation import check_is_fitted
 
-from skattn._fitting import (
-    all_or_nothing,
-    effective_weights,
-    local_generator,
-    refuse_one_class,
-)
-from skattn._input import read_input, read_labels
+from skattn._fitting import all_or_nothing, effective_weights, refuse_one_class
+from skattn._input import read_labels
 from skattn.estimators._base import BaseAttentionClassifier
-from skattn.estimators._callbacks import IterationReporter
-from skattn.estimators._parameters import (
-    MODEL_NAMES,
-    from_attributes,
-    with_initial_values,
-)
-from skattn.estimators._queries import QUERY_CONSTRAINT, check_given_query
-from skattn.estimators._training import (
-    check_combinations,
-    check_given_head,
-    run_training,
-    starting_parameters,
-)
-from skattn.mappings import MAPPINGS
-from skattn.tokens import Tokens
+from skattn.estimators._gradient_attention import GradientAttention, is_stochastic
+from skattn.estimators._training import Targets
 
 
-def _is_stochastic(estimator):
-    if estimator.solver != "lbfgs":
-        return True
-    raise AttributeError(
-        "partial_fit is not available with solver='lbfgs', which needs all samples at "
-        "every step."
-    )
-
-
-class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
+class AttentionClassifier(GradientAttention, BaseAttentionClassifier):
     """Classify sets or sequences of tokens by attention trained by gradient descent.
 
     Every token of a sample gets a score; the scores of a sample become weights that add
@@ -71,15 +43,54 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     rank : int, default=None
         Columns of K and Q; None means as many as the smaller side of W.
 
-    mapping : {"softmax", "sparsemax", "entmax15"}, default="softmax"
-        How scores become weights. The last two give weights of exactly zero.
+    mapping : {"softmax", "sparsemax", "entmax15", "entmax", "topk", "linear", "elu"}, \
+            default="softmax"
+        How scores become weights, see :mod:`skattn.mappings`. "sparsemax", "entmax15",
+        "entmax" and "topk" give weights of exactly zero; "linear" is a baseline whose
+        weights may be negative and do not add up to 1.
+
+    mapping_params : dict, default=None
+        For "entmax", ``{"alpha": "learned"}``, the default, or a number above 1. For
+        "topk" at most one of ``{"k": int}``; ``{"mass": share}``, as many tokens as
+        have this share of the weight; ``{"power": (a, C)}``, ``ceil(a n^C)`` of n
+        tokens. The default is a mass of 0.95.
 
     n_heads : int, default=1
-        How many attentions, with their pooled tokens side by side.
+        How many attentions, with their pooled tokens side by side; also those of each
+        layer of the encoder.
 
     hidden_size : int, default=0
         Width of a layer ``gelu(x'M + b)`` that every token goes through first; 0 for
-        none.
+        none. With `n_layers` it is the width of the encoder, and 0 means 64.
+
+    kernel_size : int, default=1
+        How many neighbouring tokens that layer sees: a convolution, for tokens in an
+        order. Zeros stand in where the sample has no neighbour.
+
+    n_layers : int, default=0
+        Layers of an encoder between that layer and the attention that pools. Each has
+        self-attention among the tokens of a sample and a layer on every token, both on
+        normalised tokens and added to them [5]_. What the classifier says of a token
+        then holds for what the encoder made of it, which has seen the others.
+
+    position : {"learned", "sinusoidal", "rotary"} or None, default=None
+        How the encoder knows the order of tokens: by a learned vector for each
+        position, where samples that are longer than those of `fit` go on with the last;
+        by sines [5]_; by turning keys and queries [6]_; or not at all.
+
+    attention_norm : {"batch"} or None, default=None
+        Attention-BN [7]_: keys and queries, here and in the encoder, are centred and
+        scaled by the mean and deviation of the keys of their own sample, for each head
+        and feature. No sample sees another.
+
+    beta : "learned" or float, default="learned"
+        How far Attention-BN centres queries by the mean key: a number for each head, or
+        the same fixed number for all. Needs ``attention_norm="batch"``.
+
+    head_scale : int, array-like of shape (n_heads,) or None, default=None
+        Attention-SH [7]_: each head, here and in the encoder, attends to windows of so
+        many tokens, whose keys and values are averaged. One length for all or one a
+        head.
 
     scoring : {"linear", "gated"}, default="linear"
         What a prompt scores: the token, or its gated features
@@ -108,6 +119,25 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         cosine between their weights, averaged over pairs of heads and over samples.
         Needs ``n_heads > 1``.
 
+    dropout : float, default=0.0
+        Share of the features of tokens that training drops at random: of those that
+        attention sees, or inside of the encoder.
+
+    token_dropout : float, default=0.0
+        Share of the tokens that training leaves out at random, before the hidden layer.
+        Needs sequences.
+
+    label_smoothing : float, default=0.0
+        Share of each label that is spread evenly over all classes.
+
+    mixup : float, default=0.0
+        If positive, training mixes the tokens of each sample with those of another of
+        its class, by a share from the upper half of Beta(mixup, mixup).
+
+    average : float, default=0.0
+        Decay of a moving average of the weights over steps, such as 0.99, which
+        predicts in their place; 0 for none.
+
     solver : {"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"}, default="adam"
         Adam; L-BFGS; gradient descent; or a solver of the theory, by which the
         direction of attention converges to the attention SVM:
@@ -128,9 +158,10 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     mirror_p : float, default=2.0
         The exponent of "mirror", above 1. 2 is "ngd"; smaller prefers sparse weights.
 
-    learning_rate_init : float, default=0.02
-        Step size; for "ngd" the length of a step, for "mirror" the l_q length of a step
-        of the dual weights, ``1/p + 1/q = 1``; for "polyak" the largest step size with
+    learning_rate_init : "auto" or float, default="auto"
+        Step size; "auto" is 0.02, and 0.003 with an encoder. For "ngd" the length of a
+        step, for "mirror" the l_q length of a step of the dual weights,
+        ``1/p + 1/q = 1``; for "polyak" the largest step size with
         mini-batches and in `partial_fit`. Not used by "lbfgs", nor by "polyak" when it
         sees all samples, which find their own.
 
@@ -198,10 +229,23 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         K and Q, with ``parameterization="KQ"``.
 
     hidden_coef_ : ndarray of shape (n_features, hidden_size)
-        Weights of the hidden layer, if any.
+        Weights of the hidden layer, if any; with ``kernel_size > 1`` an array of shape
+        (kernel_size, n_features, hidden_size).
 
     hidden_intercept_ : ndarray of shape (hidden_size,)
         Offsets of the hidden layer, if any.
+
+    encoder_ : dict of str to ndarray
+        Weights of the encoder, if any, by the names that they have in `to_module`.
+
+    attention_beta_ : ndarray of shape (n_heads,)
+        What Attention-BN learned to centre queries by.
+
+    entmax_alpha_ : ndarray of shape (n_heads,)
+        The orders that ``mapping="entmax"`` learned, between 1 and 2.
+
+    mapping_alpha_raw_ : ndarray of shape (n_heads,)
+        The weights behind them, see :func:`skattn.mappings.learned_alpha`.
 
     head_hidden_coef_ : ndarray of shape (n_pooled, head_hidden_size)
         Weights of the layer of the head, with ``head="mlp"``.
@@ -265,6 +309,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
        Max-Margin Token Selection", arXiv 2410.14581.
     .. [4] Ilse, Tomczak and Welling, "Attention-based Deep Multiple Instance
        Learning", arXiv 1802.04712, equation (9).
+    .. [5] Vaswani et al., "Attention Is All You Need", arXiv 1706.03762; with
+       normalised inputs as by Xiong et al., arXiv 2002.04745.
+    .. [6] Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
+       arXiv 2104.09864, equation (34).
+    .. [7] Nguyen et al., "A Primal-Dual Framework for Transformers and Neural
+       Networks", arXiv 2406.13781.
 
     Examples
     --------
@@ -277,39 +327,10 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "query": QUERY_CONSTRAINT,
-        "parameterization": [StrOptions({"W", "KQ"})],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "mapping": [StrOptions(set(MAPPINGS))],
-        "n_heads": [Interval(Integral, 1, None, closed="left")],
-        "hidden_size": [Interval(Integral, 0, None, closed="left")],
-        "scoring": [StrOptions({"linear", "gated"})],
-        "gate_size": [Interval(Integral, 1, None, closed="left"), None],
-        "pooling": [StrOptions({"attention"}), list, tuple],
-        "head": [StrOptions({"linear", "mlp"})],
-        "head_hidden_size": [Interval(Integral, 1, None, closed="left"), None],
-        "diversity": [Interval(Real, 0, None, closed="left")],
-        "solver": [StrOptions({"adam", "lbfgs", "gd", "ngd", "polyak", "mirror"})],
-        "mirror_p": [Interval(Real, 1, None, closed="neither")],
-        "learning_rate_init": [Interval(Real, 0, None, closed="neither")],
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [
-            Interval(Integral, 1, None, closed="left"),
-            StrOptions({"auto"}),
-            None,
-        ],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        **GradientAttention._parameter_constraints,
+        "label_smoothing": [Interval(Real, 0, 1, closed="left")],
+        "mixup": [Interval(Real, 0, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "warm_start": ["boolean"],
-        "freeze_head": ["boolean"],
-        "device": [str],
-        "dtype": [StrOptions({"float64", "float32"})],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -319,17 +340,29 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         parameterization="W",
         rank=None,
         mapping="softmax",
+        mapping_params=None,
         n_heads=1,
         hidden_size=0,
+        kernel_size=1,
+        n_layers=0,
+        position=None,
+        attention_norm=None,
+        beta="learned",
+        head_scale=None,
         scoring="linear",
         gate_size=None,
         pooling="attention",
         head="linear",
         head_hidden_size=None,
         diversity=0.0,
+        dropout=0.0,
+        token_dropout=0.0,
+        label_smoothing=0.0,
+        mixup=0.0,
+        average=0.0,
         solver="adam",
         mirror_p=2.0,
-        learning_rate_init=0.02,
+        learning_rate_init="auto",
         alpha=1e-2,
         max_iter=1000,
         batch_size="auto",
@@ -349,14 +382,26 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         self.parameterization = parameterization
         self.rank = rank
         self.mapping = mapping
+        self.mapping_params = mapping_params
         self.n_heads = n_heads
         self.hidden_size = hidden_size
+        self.kernel_size = kernel_size
+        self.n_layers = n_layers
+        self.position = position
+        self.attention_norm = attention_norm
+        self.beta = beta
+        self.head_scale = head_scale
         self.scoring = scoring
         self.gate_size = gate_size
         self.pooling = pooling
         self.head = head
         self.head_hidden_size = head_hidden_size
         self.diversity = diversity
+        self.dropout = dropout
+        self.token_dropout = token_dropout
+        self.label_smoothing = label_smoothing
+        self.mixup = mixup
+        self.average = average
         self.solver = solver
         self.mirror_p = mirror_p
         self.learning_rate_init = learning_rate_init
@@ -433,12 +478,20 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         ConvergenceWarning
             If `max_iter` epochs pass before the stopping rule of `tol` holds.
         """
-        check_combinations(self)
-        tokens = self._read_training(X, query, reset=True)
-        labels = read_labels(self, y, len(tokens))
-        goes_on = self.warm_start and hasattr(self, "coef_")
+        return self._fit(
+            X,
+            y,
+            sample_weight=sample_weight,
+            query=query,
+            coef_init=coef_init,
+            intercept_init=intercept_init,
+            attention_coef_init=attention_coef_init,
+        )
+
+    def _read_targets(self, y, n_samples, sample_weight, goes_on):
+        labels = read_labels(self, y, n_samples)
         previous = getattr(self, "classes_", None)
-        self.classes_, targets = np.unique(labels, return_inverse=True)
+        self.classes_, classes = np.unique(labels, return_inverse=True)
         if goes_on and not np.array_equal(previous, self.classes_):
             raise ValueError(
                 f"warm_start goes on with the classes of the earlier fit, {previous}; "
@@ -446,22 +499,11 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             )
         refuse_one_class(self, self.classes_)
         weights = effective_weights(
-            sample_weight, self.class_weight, self.classes_, targets
+            sample_weight, self.class_weight, self.classes_, classes
         )
-        check_given_head(self, coef_init, goes_on)
-        rng = local_generator(self.random_state)
-        parameters = starting_parameters(self, tokens, rng, goes_on)
-        parameters = with_initial_values(
-            parameters, coef_init, intercept_init, attention_coef_init
-        )
-        metadata = {"sample_weight": sample_weight, "query": query}
-        reporter = IterationReporter(
-            self, "epoch", self.max_iter, X=X, y=y, metadata=metadata
-        )
-        self._train(tokens, targets, weights, parameters, rng, reporter)
-        return self
+        return Targets(classes, self._n_outputs), weights
 
-    @available_if(_is_stochastic)
+    @available_if(is_stochastic)
     @all_or_nothing
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -497,20 +539,12 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
             ``class_weight="balanced"``, which need all samples at once; or with
             ``freeze_head=True`` before a first fit, which needs a head.
         """
-        check_combinations(self)
-        if self.early_stopping:
-            raise ValueError("partial_fit does not support early_stopping=True.")
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' is not supported for partial_fit: it needs "
                 "all labels at once. Pass the weights as a dict."
             )
-        is_first = not hasattr(self, "coef_")
-        if is_first and self.freeze_head:
-            raise ValueError(
-                "freeze_head=True needs a head: call fit first, with coef_init or with "
-                "freeze_head=False."
-            )
+        is_first = self._check_partial_fit()
         tokens = self._read_training(X, query, reset=is_first)
         labels = read_labels(self, y, len(tokens))
         _check_partial_fit_first_call(self, classes)
@@ -524,122 +558,11 @@ class AttentionClassifier(CallbackSupportMixin, BaseAttentionClassifier):
         weights = effective_weights(
             sample_weight, self.class_weight, self.classes_, targets
         )
-        # One generator for all calls, so that each shuffles anew.
-        if is_first:
-            self._random_state = local_generator(self.random_state)
-        rng = getattr(self, "_random_state", None) or local_generator(self.random_state)
-        parameters = starting_parameters(self, tokens, rng, goes_on=not is_first)
-        metadata = {"sample_weight": sample_weight, "query": query}
-        reporter = IterationReporter(self, "epoch", 1, X=X, y=y, metadata=metadata)
-        self._train(
-            tokens, targets, weights, parameters, rng, reporter, incremental=True
-        )
-        return self
-
-    def to_module(self):
-        """Return the fitted model as a torch module.
-
-        Returns
-        -------
-        module : skattn.attention.AttentionModel
-            Maps a :class:`skattn.attention.TokenBatch` to logits. It shares no memory
-            with the estimator.
-        """
-        check_is_fitted(self)
-        from skattn.estimators import _torch_bridge as bridge
-
-        device = bridge.resolve_device(self.device, self.dtype)
-        return bridge.make_model(
-            from_attributes(self),
-            mapping=self.mapping,
-            query=self.query,
-            pooling=self.pooling,
-            dtype=self.dtype,
-            device=device,
-        )
-
-    def _read_training(self, X, query, reset):
-        tokens = read_input(self, X, query=query, reset=reset).tokens
-        check_given_query(self, tokens, query is not None, reset=reset)
-        return tokens
-
-    def _train(
-        self, tokens, targets, weights, parameters, rng, reporter, incremental=False
-    ):
-        if not incremental:
-            self.__dict__.pop("_optimizer_of", None)
-            self.__dict__.pop("_optimizer_state", None)
-        from skattn.estimators import _torch_bridge as bridge
-
-        with bridge.threads_for(tokens):
-            state = run_training(
-                self, tokens, targets, weights, parameters, rng, reporter, incremental
-            )
-        # Of an earlier fit with other parameters there may be weights of parts that
-        # this model does not have.
-        for name in MODEL_NAMES:
-            self.__dict__.pop(f"{name}_", None)
-        for name, value in state.items():
-            setattr(self, name, value)
-        reporter.end(lambda: state)
-
-    def _attend(self, tokens):
-        from skattn.estimators import _torch_bridge as bridge
-
-        with bridge.threads_for(tokens):
-            return bridge.attend(*self._model_and_batch(tokens))
-
-    def _outputs(self, tokens):
-        from skattn.estimators import _torch_bridge as bridge
-
-        with bridge.threads_for(tokens):
-            return bridge.logits(*self._model_and_batch(tokens))
-
-    def _seen_by_attention(self, tokens):
-        if not self.hidden_size and self.scoring == "linear":
-            return tokens
-        from skattn.estimators import _torch_bridge as bridge
-
-        with bridge.threads_for(tokens):
-            scored = bridge.scored_values(*self._model_and_batch(tokens))
-        return Tokens(
-            scored,
-            tokens.offsets,
-            tokens.positions,
-            tokens.query,
-            n_positions=tokens.n_positions,
-        )
+        reporter = self._reporter(X, y, sample_weight, query, n_epochs=1)
+        targets = Targets(targets, self._n_outputs)
+        return self._fit_one_epoch(tokens, targets, weights, is_first, reporter)
 
     @property
-    def _implicit_norm(self):
-        if self.parameterization == "KQ":
-            return "nuc"
-        if self.solver == "mirror" and self.mirror_p != 2:
-            return self.mirror_p
-        return "fro"
-
-    def _token_votes(self, tokens):
-        from skattn.estimators import _torch_bridge as bridge
-
-        with bridge.threads_for(tokens):
-            return bridge.token_votes(*self._model_and_batch(tokens))
-
-    @property
-    def _n_features_out(self):
-        # With a layer in the head, `coef_` is as wide as that.
-        return len(getattr(self, "head_hidden_coef_", self.coef_.T))
-
-    def _model_and_batch(self, tokens):
-        from skattn.estimators import _torch_bridge as bridge
-
-        model = self.to_module()
-        parameter = next(model.parameters())
-        batch = bridge.make_batch(
-            tokens, self.query, dtype=self.dtype, device=parameter.device
-        )
-        return model, batch
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = [self.dtype]
-        return tags
+    def _n_outputs(self):
+        n_classes = len(self.classes_)
+        return 1 if n_classes == 2 else n_classes

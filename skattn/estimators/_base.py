@@ -1,4 +1,4 @@
-"""What every fitted classifier by attention offers, written once."""
+"""What every fitted estimator of attention offers, written once."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -59,20 +59,19 @@ def _head_is_logistic(estimator):
     return getattr(estimator, "head", "logistic") != "svm"
 
 
-class BaseAttentionClassifier(
+class BaseAttention(
     DocumentationLinkMixin,
     ClassNamePrefixFeaturesOutMixin,
-    ClassifierMixin,
     TransformerMixin,
     BaseEstimator,
     ABC,
 ):
-    """Predictions and explanations from attention with a head.
+    """Explanations from attention with a head, and what that is given.
 
-    A subclass fits `coef_`, `intercept_`, `classes_` and its attention, has the
-    parameter `query`, and says in `_attend` and `_token_votes` what its attention does.
-    The head is linear in what is pooled, unless the subclass says otherwise in
-    `_outputs`, `_token_votes` and `_n_features_out`.
+    A subclass fits `coef_`, `intercept_` and its attention, has the parameter `query`,
+    and says in `_attend` and `_token_votes` what its attention does. The head is linear
+    in what is pooled, unless the subclass says otherwise in `_outputs`, `_token_votes`
+    and `_n_features_out`.
     """
 
     #: Heads of attention; a subclass with several has the parameter `n_heads`.
@@ -154,6 +153,78 @@ class BaseAttentionClassifier(
         )
         return selected[:, 0] if self.n_heads == 1 else selected
 
+    def transform(self, X, query=None):
+        """Return what the tokens of each sample are pooled into.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        pooled : ndarray of shape (n_samples, n_heads * n_token_features_)
+            The heads of attention side by side, and what else is pooled beside them;
+            a dataframe after ``set_output``.
+        """
+        return self._attend(self._read(X, query).tokens).pooled
+
+    def _outputs(self, tokens):
+        """Return the output of the head, of shape (n_samples, n_outputs)."""
+        return self._attend(tokens).pooled @ self.coef_.T + self.intercept_
+
+    def _read(self, X, query):
+        check_is_fitted(self)
+        read = read_input(self, X, query=query)
+        check_given_query(self, read.tokens, query is not None, reset=False)
+        return read
+
+    def _view_attention(self, tokens):
+        """Return the `AttentionView` of `tokens`."""
+        attended = self._attend(tokens)
+        seen = self._seen_by_attention(tokens)
+        coefs = self.attention_coef_
+        return AttentionView(
+            seen,
+            query_vectors(self.query, seen),
+            attended.scores,
+            attended.weights,
+            coefs[None] if self.n_heads == 1 else coefs,
+            self._implicit_norm,
+        )
+
+    def _seen_by_attention(self, tokens):
+        return tokens
+
+    @property
+    def _implicit_norm(self):
+        return self.norm
+
+    def _by_head(self, read, values, fill):
+        """Give (n_tokens, n_heads) values the public layout, heads before tokens."""
+        if self.n_heads == 1:
+            return read.per_token(values[:, 0], fill)
+        by_token = read.per_token(values, fill)
+        if isinstance(by_token, list):
+            return [sample.T for sample in by_token]
+        return by_token.transpose(0, 2, 1)
+
+    @property
+    def _n_features_out(self):
+        return self.coef_.shape[1]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class BaseAttentionClassifier(ClassifierMixin, BaseAttention):
+    """Predictions of a head on attention; a subclass also fits `classes_`."""
+
     def token_contributions(self, X, query=None):
         """Return what each token added to the decision.
 
@@ -189,25 +260,6 @@ class BaseAttentionClassifier(
         if len(self.classes_) == 2:
             votes = votes[:, 0]
         return read.per_token(votes, fill=0.0)
-
-    def transform(self, X, query=None):
-        """Return what the tokens of each sample are pooled into.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        pooled : ndarray of shape (n_samples, n_heads * n_token_features_)
-            The heads of attention side by side, and what else is pooled beside them;
-            a dataframe after ``set_output``.
-        """
-        return self._attend(self._read(X, query).tokens).pooled
 
     def decision_function(self, X, query=None):
         """Return the confidence in each class.
@@ -310,52 +362,3 @@ class BaseAttentionClassifier(
         return accuracy_score(
             y, self.predict(X, query=query), sample_weight=sample_weight
         )
-
-    def _outputs(self, tokens):
-        """Return the output of the head, of shape (n_samples, n_outputs)."""
-        return self._attend(tokens).pooled @ self.coef_.T + self.intercept_
-
-    def _read(self, X, query):
-        check_is_fitted(self)
-        read = read_input(self, X, query=query)
-        check_given_query(self, read.tokens, query is not None, reset=False)
-        return read
-
-    def _view_attention(self, tokens):
-        """Return the `AttentionView` of `tokens`."""
-        attended = self._attend(tokens)
-        seen = self._seen_by_attention(tokens)
-        coefs = self.attention_coef_
-        return AttentionView(
-            seen,
-            query_vectors(self.query, seen),
-            attended.scores,
-            attended.weights,
-            coefs[None] if self.n_heads == 1 else coefs,
-            self._implicit_norm,
-        )
-
-    def _seen_by_attention(self, tokens):
-        return tokens
-
-    @property
-    def _implicit_norm(self):
-        return self.norm
-
-    def _by_head(self, read, values, fill):
-        """Give (n_tokens, n_heads) values the public layout, heads before tokens."""
-        if self.n_heads == 1:
-            return read.per_token(values[:, 0], fill)
-        by_token = read.per_token(values, fill)
-        if isinstance(by_token, list):
-            return [sample.T for sample in by_token]
-        return by_token.transpose(0, 2, 1)
-
-    @property
-    def _n_features_out(self):
-        return self.coef_.shape[1]
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

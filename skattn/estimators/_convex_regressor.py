@@ -2,17 +2,12 @@
 
 from typing import ClassVar
 
-import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import column_or_1d
 
 from skattn._fitting import all_or_nothing, effective_weights
-from skattn._input import read_input
+from skattn._input import read_input, read_targets
 from skattn.estimators._convex_base import BaseConvexAttention, ConvexTraining
-
-_LARGEST_TARGET = 1e100
 
 
 class ConvexAttentionRegressor(RegressorMixin, BaseConvexAttention):
@@ -175,23 +170,7 @@ class ConvexAttentionRegressor(RegressorMixin, BaseConvexAttention):
 
     def _read_training(self, X, y, sample_weight):
         tokens = read_input(self, X, reset=True).tokens
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but "
-                "the target y is None."
-            )
-        y = check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y", estimator=self
-        )
-        if y.ndim == 1 or y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        check_consistent_length(np.empty(len(tokens)), y)
-        largest = float(np.abs(y).max())
-        if largest > _LARGEST_TARGET:
-            raise ValueError(
-                f"y has values as large as {largest:.1e}, whose squares overflow. "
-                "Scale them first, for example with a TransformedTargetRegressor."
-            )
+        y = read_targets(self, y, len(tokens))
         weights = effective_weights(sample_weight, None, None, y)
         self.n_outputs_ = 1 if y.ndim == 1 else y.shape[1]
         return ConvexTraining(tokens, y, y, weights, "squared", self.n_outputs_)

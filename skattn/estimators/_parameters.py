@@ -1,10 +1,12 @@
-"""The weights of an `AttentionClassifier`: as attributes, and as a model has them.
+"""The weights of trained attention: as attributes, and as a model has them.
 
 A model always has the axis of heads; attributes leave it out when there is one head.
 """
 
 import numpy as np
 from sklearn.utils import check_array
+
+from skattn.mappings import learned_alpha
 
 MODEL_NAMES = (
     "hidden_coef",
@@ -14,6 +16,8 @@ MODEL_NAMES = (
     "attention_coef",
     "key_coef",
     "query_coef",
+    "attention_beta",
+    "mapping_alpha_raw",
     "head_hidden_coef",
     "head_hidden_intercept",
     "coef",
@@ -21,10 +25,29 @@ MODEL_NAMES = (
 )
 _WITH_HEADS = ("attention_coef", "key_coef", "query_coef")
 
+#: What the names of the weights of an encoder begin with in a model.
+_ENCODER = "encoder."
+
+#: Every attribute that fitting may set, or that an earlier fit may have left.
+FITTED_WEIGHTS = (*(f"{name}_" for name in MODEL_NAMES), "encoder_", "entmax_alpha_")
+
 
 def to_attributes(parameters):
     """Return fitted attributes for the parameters of a model."""
-    attributes = {f"{name}_": value for name, value in parameters.items()}
+    attributes = {
+        f"{name}_": value
+        for name, value in parameters.items()
+        if not name.startswith(_ENCODER)
+    }
+    encoder = {
+        name.removeprefix(_ENCODER): value
+        for name, value in parameters.items()
+        if name.startswith(_ENCODER)
+    }
+    if encoder:
+        attributes["encoder_"] = encoder
+    if "mapping_alpha_raw" in parameters:
+        attributes["entmax_alpha_"] = learned_alpha(parameters["mapping_alpha_raw"])
     if "key_coef" in parameters:
         attributes["attention_coef_"] = np.einsum(
             "hdr,hqr->hdq", parameters["key_coef"], parameters["query_coef"]
@@ -42,6 +65,8 @@ def from_attributes(estimator):
     if "key_coef" in names:
         names.remove("attention_coef")
     parameters = {name: getattr(estimator, f"{name}_") for name in names}
+    for name, value in getattr(estimator, "encoder_", {}).items():
+        parameters[_ENCODER + name] = value
     if estimator.n_heads == 1:
         for name in _WITH_HEADS:
             if name in parameters:

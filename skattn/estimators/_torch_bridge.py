@@ -84,15 +84,14 @@ def make_batch(tokens, query, *, dtype, device):
     return TokenBatch(layout, query=given, query_rows=rows)
 
 
-def make_model(parameters, *, mapping, query, pooling, dtype, device):
-    """Return the torch model that has these parameters."""
+def make_model(parameters, *, query, dtype, device, **options):
+    """Return the torch model that has these parameters, ready to predict."""
     return AttentionModel.from_parameters(
         parameters,
-        mapping=mapping,
         query_kind=query_kind(query),
-        pooling=pooling,
         dtype=getattr(torch, dtype),
         device=device,
+        **options,
     )
 
 

@@ -1,14 +1,17 @@
-"""How an `AttentionClassifier` is trained: from its parameters to the trainer and back.
+"""How attention is trained: from an estimator's parameters to the trainer and back.
 
 Torch is imported by the functions that need it, so that the estimator can be imported
 without.
 """
 
+from typing import NamedTuple
+
 import numpy as np
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 
 from skattn._fitting import warn_not_converged
+from skattn.estimators._combinations import encoder_width
 from skattn.estimators._parameters import from_attributes, to_attributes
 from skattn.estimators._progress import progress_logger
 from skattn.tokens._table import TableTokens
@@ -21,107 +24,52 @@ _AUTO_BATCH_SIZE = 200
 _GATE_SIZE = 64
 _HEAD_HIDDEN_SIZE = 32
 
-
-def check_combinations(estimator):
-    """Refuse parameters that contradict each other, by name."""
-    _check_attention(estimator)
-    _check_head(estimator)
-    if estimator.solver != "mirror" and estimator.mirror_p != 2.0:
-        raise ValueError(
-            f"mirror_p={estimator.mirror_p} needs solver='mirror'; got "
-            f"solver={estimator.solver!r}."
-        )
-    if estimator.solver == "lbfgs" and estimator.batch_size not in ("auto", None):
-        raise ValueError(
-            f"solver='lbfgs' takes all samples at every step, which "
-            f"batch_size={estimator.batch_size} contradicts. Use batch_size='auto', or "
-            "solver='adam'."
-        )
+# What learning_rate_init="auto" means.
+_LEARNING_RATE = 0.02
+_ENCODER_LEARNING_RATE = 0.003
 
 
-def _check_attention(estimator):
-    if estimator.scoring == "gated" and estimator.parameterization == "KQ":
-        raise ValueError(
-            "scoring='gated' scores by a prompt, and parameterization='KQ' by keys and "
-            "queries. Use scoring='linear', or parameterization='W'."
-        )
-    if estimator.scoring == "gated" and estimator.query != "prompt":
-        raise ValueError(
-            f"scoring='gated' scores by a prompt; got query={estimator.query!r}. Use "
-            "query='prompt', or scoring='linear'."
-        )
-    if estimator.gate_size is not None and estimator.scoring != "gated":
-        raise ValueError(
-            f"gate_size={estimator.gate_size} needs scoring='gated'; got "
-            f"scoring={estimator.scoring!r}."
-        )
-    if estimator.parameterization == "KQ" and estimator.query == "prompt":
-        raise ValueError(
-            "parameterization='KQ' needs queries, and query='prompt' has none. Use "
-            "parameterization='W', or another query."
-        )
-    if estimator.rank is not None and estimator.parameterization != "KQ":
-        raise ValueError(
-            f"rank={estimator.rank} needs parameterization='KQ'; got "
-            f"parameterization={estimator.parameterization!r}."
-        )
-    if estimator.diversity > 0 and estimator.n_heads == 1:
-        raise ValueError(
-            f"diversity={estimator.diversity} needs heads that can differ; got "
-            "n_heads=1."
-        )
+class Targets(NamedTuple):
+    """What is to be predicted.
 
-
-def _check_head(estimator):
-    from skattn.attention.pooling import check_pooling
-
-    check_pooling(estimator.pooling)
-    if estimator.head_hidden_size is not None and estimator.head != "mlp":
-        raise ValueError(
-            f"head_hidden_size={estimator.head_hidden_size} needs head='mlp'; got "
-            f"head={estimator.head!r}."
-        )
-
-
-def check_given_head(estimator, coef_init, goes_on):
-    """Refuse a head of which a part would be missing.
-
-    Parameters
-    ----------
-    estimator : AttentionClassifier
-        Not yet fitted.
-
-    coef_init : array-like or None
-        What the caller of `fit` gives of the head.
-
-    goes_on : bool
-        Whether there is the head of an earlier fit.
+    `values` are classes (n_samples,), or numbers (n_samples, n_outputs) that were
+    centred by `shift` and divided by `scale`, both (n_outputs,).
     """
-    if estimator.head == "mlp" and coef_init is not None:
-        raise ValueError(
-            "coef_init gives a linear head, and head='mlp' has a layer before it. Use "
-            "warm_start=True to start from an earlier fit, or head='linear'."
-        )
-    if not estimator.freeze_head or goes_on or coef_init is not None:
-        return
-    if estimator.head == "mlp":
-        raise ValueError(
-            "freeze_head=True with head='mlp' needs the head of an earlier fit: fit "
-            "once with warm_start=True and freeze_head=False."
-        )
-    raise ValueError(
-        "freeze_head=True needs coef_init: the head must be given, since it is not "
-        "trained."
-    )
+
+    values: np.ndarray
+    n_outputs: int
+    shift: np.ndarray | None = None
+    scale: np.ndarray | None = None
+
+    @property
+    def are_classes(self):
+        """Whether there are labels to be told apart."""
+        return self.shift is None
+
+    def to_training(self, parameters):
+        """Return parameters whose head predicts centred and scaled numbers."""
+        if self.are_classes:
+            return parameters
+        coef = parameters["coef"] / self.scale[:, None]
+        intercept = (parameters["intercept"] - self.shift) / self.scale
+        return {**parameters, "coef": coef, "intercept": intercept}
+
+    def from_training(self, parameters):
+        """Return parameters whose head predicts the numbers as they were given."""
+        if self.are_classes:
+            return parameters
+        coef = parameters["coef"] * self.scale[:, None]
+        intercept = parameters["intercept"] * self.scale + self.shift
+        return {**parameters, "coef": coef, "intercept": intercept}
 
 
-def starting_parameters(estimator, tokens, rng, goes_on):
+def starting_parameters(estimator, tokens, rng, goes_on, n_outputs):
     """Return the weights that training starts from.
 
     Parameters
     ----------
-    estimator : AttentionClassifier
-        Has `classes_`; with `goes_on` also the weights of an earlier fit.
+    estimator : AttentionClassifier or AttentionRegressor
+        With `goes_on` it has the weights of an earlier fit.
 
     tokens : Tokens or TableTokens
         Training samples.
@@ -132,6 +80,9 @@ def starting_parameters(estimator, tokens, rng, goes_on):
     goes_on : bool
         Whether to take the weights of the earlier fit.
 
+    n_outputs : int
+        Of the head.
+
     Returns
     -------
     parameters : dict of str to ndarray
@@ -141,7 +92,6 @@ def starting_parameters(estimator, tokens, rng, goes_on):
     from skattn.estimators._torch_bridge import query_kind
 
     is_given = estimator.query == "given"
-    n_classes = len(estimator.classes_)
     parameters = initial_parameters(
         rng,
         n_features=tokens.n_features,
@@ -150,26 +100,68 @@ def starting_parameters(estimator, tokens, rng, goes_on):
         parameterization=estimator.parameterization,
         rank=estimator.rank,
         n_heads=estimator.n_heads,
-        hidden_size=estimator.hidden_size,
-        n_outputs=1 if n_classes == 2 else n_classes,
+        hidden_size=encoder_width(estimator),
+        kernel_size=estimator.kernel_size,
+        n_layers=estimator.n_layers,
+        position=estimator.position,
+        n_positions=longest(tokens),
+        n_outputs=n_outputs,
         n_active_features=2 if isinstance(tokens, TableTokens) else None,
         gate_size=_width(estimator, "scoring", "gated", "gate_size", _GATE_SIZE),
         pooling=estimator.pooling,
         head_hidden_size=_width(
             estimator, "head", "mlp", "head_hidden_size", _HEAD_HIDDEN_SIZE
         ),
+        mapping=estimator.mapping,
+        mapping_params=estimator.mapping_params,
+        learned_beta=(
+            estimator.attention_norm is not None and estimator.beta == "learned"
+        ),
     )
     if not goes_on:
         return parameters
     fitted = from_attributes(estimator)
     shapes = {name: value.shape for name, value in parameters.items()}
-    if shapes != {name: value.shape for name, value in fitted.items()}:
+    # Positions that were learned stay as many as they were.
+    shapes.pop("encoder.position", None)
+    found = {name: value.shape for name, value in fitted.items()}
+    found.pop("encoder.position", None)
+    if shapes != found:
         raise ValueError(
             "The weights of the earlier fit do not have the shapes that the data and "
             "parameters of this one ask for. Set warm_start=False, or clone the "
             "estimator."
         )
     return fitted
+
+
+def longest(tokens):
+    """Return how many positions the samples have at the most."""
+    return int(tokens.positions.max()) + 1
+
+
+def model_options(estimator):
+    """Return what a model needs to know besides its weights."""
+    beta = None
+    if estimator.attention_norm is not None and estimator.beta != "learned":
+        beta = float(estimator.beta)
+    return {
+        "mapping": estimator.mapping,
+        "mapping_params": estimator.mapping_params,
+        "pooling": estimator.pooling,
+        "attention_norm": estimator.attention_norm,
+        "beta": beta,
+        "head_scale": estimator.head_scale,
+        "n_heads": estimator.n_heads,
+        "position": estimator.position,
+        "dropout": estimator.dropout,
+    }
+
+
+def _learning_rate(estimator):
+    if estimator.learning_rate_init != "auto":
+        return estimator.learning_rate_init
+    return _ENCODER_LEARNING_RATE if estimator.n_layers else _LEARNING_RATE
 
 
 def _width(estimator, name, value, size, default):
@@ -187,14 +179,14 @@ def run_training(
 
     Parameters
     ----------
-    estimator : AttentionClassifier
+    estimator : AttentionClassifier or AttentionRegressor
         Says how to train.
 
     tokens : Tokens or TableTokens
         Training samples.
 
-    targets : int array of shape (n_samples,)
-        Class of each sample.
+    targets : Targets
+        What is to be predicted.
 
     weights : ndarray of shape (n_samples,)
         Weight of each sample.
@@ -222,21 +214,23 @@ def run_training(
     device = bridge.resolve_device(estimator.device, estimator.dtype)
     options = {"dtype": estimator.dtype, "device": device}
     model = bridge.make_model(
-        parameters,
-        mapping=estimator.mapping,
+        targets.to_training(parameters),
         query=estimator.query,
-        pooling=estimator.pooling,
+        **model_options(estimator),
         **options,
     )
     batch = bridge.make_batch(tokens, estimator.query, **options)
-    batch, targets, weights, validate = _hold_out(
+    batch, values, weights, validate = _hold_out(
         estimator, batch, targets, weights, rng
     )
+    if not targets.are_classes:
+        values = values.astype(estimator.dtype)
     logger = progress_logger() if estimator.verbose else None
 
     def fitted_now():
-        state = to_attributes(model.parameters_as_arrays())
-        state["n_token_features_"] = estimator.hidden_size or tokens.n_features
+        arrays = targets.from_training(model.parameters_as_arrays())
+        state = to_attributes(arrays)
+        state["n_token_features_"] = encoder_width(estimator) or tokens.n_features
         return state
 
     losses = list(getattr(estimator, "loss_curve_", [])) if incremental else []
@@ -251,16 +245,17 @@ def run_training(
         return reporter.end_iteration(stopped_now)
 
     earlier = _optimizer_state(estimator) if incremental else None
-    batch_size = _batch_size(estimator, len(targets))
+    batch_size = _batch_size(estimator, len(values))
+    learning_rate = _learning_rate(estimator)
     sees_all = batch_size is None and not incremental
     try:
         result = train(
             model,
             batch,
-            bridge.as_tensors(targets).to(device),
+            bridge.as_tensors(values).to(device),
             bridge.as_tensors(weights.astype(estimator.dtype)).to(device),
             solver=estimator.solver,
-            learning_rate=estimator.learning_rate_init,
+            learning_rate=learning_rate,
             alpha=estimator.alpha,
             max_iter=1 if incremental else estimator.max_iter,
             batch_size=batch_size,
@@ -271,7 +266,12 @@ def run_training(
             freeze_head=estimator.freeze_head,
             mirror_p=estimator.mirror_p,
             diversity=estimator.diversity,
-            max_learning_rate=None if sees_all else estimator.learning_rate_init,
+            max_learning_rate=None if sees_all else learning_rate,
+            loss="log_loss" if targets.are_classes else "squared_error",
+            label_smoothing=getattr(estimator, "label_smoothing", 0.0),
+            token_dropout=estimator.token_dropout,
+            mixup=getattr(estimator, "mixup", 0.0),
+            average=estimator.average,
             on_epoch_begin=reporter.begin_iteration,
             on_epoch=on_epoch,
             optimizer_state=None if earlier is None else bridge.as_tensors(earlier),
@@ -292,14 +292,15 @@ def run_training(
         warn_not_converged(
             f"Training reached max_iter={estimator.max_iter} before the loss stopped "
             f"improving by tol={estimator.tol}. Increase max_iter or "
-            "learning_rate_init, or scale the features."
+            "learning_rate_init, or scale the features.",
+            n_functions_below_fit=3,
         )
     return state
 
 
 def _optimizer_of(estimator):
     """Return what the state of an optimiser depends on."""
-    return estimator.solver, estimator.freeze_head
+    return estimator.solver, estimator.freeze_head, estimator.average > 0
 
 
 def _optimizer_state(estimator):
@@ -311,27 +312,31 @@ def _optimizer_state(estimator):
 
 def _hold_out(estimator, batch, targets, weights, rng):
     """Return the samples to train on, and how to validate."""
+    values = targets.values
     if not estimator.early_stopping:
-        return batch, targets, weights, None
-    from skattn.estimators._torch_bridge import predicted_index
+        return batch, values, weights, None
+    from skattn.estimators import _torch_bridge as bridge
 
     used = np.flatnonzero(weights > 0)
     trained, held_out = train_test_split(
         used,
         test_size=estimator.validation_fraction,
-        stratify=targets[used],
+        stratify=values[used] if targets.are_classes else None,
         random_state=rng,
     )
     held_out_batch = batch.take(held_out)
+    predict, score = bridge.logits, r2_score
+    if targets.are_classes:
+        predict, score = bridge.predicted_index, accuracy_score
 
     def validate(model):
-        return accuracy_score(
-            targets[held_out],
-            predicted_index(model, held_out_batch),
+        return score(
+            values[held_out],
+            predict(model, held_out_batch),
             sample_weight=weights[held_out],
         )
 
-    return batch.take(trained), targets[trained], weights[trained], validate
+    return batch.take(trained), values[trained], weights[trained], validate
 
 
 def _batch_size(estimator, n_samples):
