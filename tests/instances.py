@@ -52,10 +52,10 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(mapping="entmax", mapping_params={"alpha": 1.2}, **QUICK),
     AttentionClassifier(mapping="topk", **QUICK),
     AttentionClassifier(mapping="topk", mapping_params={"power": (1, 0.5)}, **QUICK),
-    AttentionClassifier(mapping="linear", **QUICK),
+    AttentionClassifier(mapping="linear", max_iter=100, learning_rate_init=0.1),
     AttentionClassifier(mapping="elu", query="mean", **QUICK),
     AttentionClassifier(hidden_size=3, kernel_size=3, **QUICK),
-    AttentionClassifier(attention_norm="batch", hidden_size=4, **QUICK),
+    AttentionClassifier(attention_norm="batch", hidden_size=8, max_iter=100),
     AttentionClassifier(
         attention_norm="batch",
         beta=0.5,
@@ -86,7 +86,12 @@ ATTENTION_CLASSIFIERS = [
         n_layers=1, hidden_size=4, position="learned", solver="lbfgs", max_iter=10
     ),
     AttentionClassifier(
-        n_layers=1, hidden_size=4, position="sinusoidal", solver="ngd", max_iter=10
+        n_layers=1,
+        hidden_size=8,
+        position="sinusoidal",
+        solver="ngd",
+        learning_rate_init=0.1,
+        max_iter=50,
     ),
     AttentionClassifier(
         scoring="gated",
@@ -146,9 +151,14 @@ ATTENTION_REGRESSORS = [
     AttentionRegressor(query="first", parameterization="KQ", n_heads=2, **QUICK),
     AttentionRegressor(head="mlp", head_hidden_size=4, **QUICK),
     AttentionRegressor(
-        pooling=["attention", "max"], attention_norm="batch", average=0.5, **QUICK
+        pooling=["attention", "max"],
+        attention_norm="batch",
+        hidden_size=4,
+        average=0.5,
+        max_iter=20,
     ),
-    AttentionRegressor(n_layers=1, hidden_size=4, learning_rate_init=0.05, max_iter=30),
+    # Adam makes steps of what rounding leaves of a gradient that should be 0.
+    AttentionRegressor(n_layers=1, hidden_size=4, solver="lbfgs", max_iter=15),
     AttentionRegressor(solver="polyak", max_iter=30),
 ]
 
@@ -191,6 +201,7 @@ REGRESSORS = ATTENTION_REGRESSORS + CONVEX_REGRESSORS + SOFTMAX_REGRESSIONS
 
 ONE_OF_EACH_CLASS = [
     AttentionClassifier(**QUICK),
+    AttentionRegressor(**QUICK),
     ConvexAttentionClassifier("mlp"),
     ConvexAttentionRegressor("mlp"),
     SoftmaxRegression(),

@@ -66,7 +66,9 @@ def initial_encoder_parameters(
             "attention_scale": np.ones(width),
             "attention_shift": np.zeros(width),
             "projection_coef": np.hstack([_glorot(rng, width, width) for _ in "qkv"]),
-            "projection_intercept": np.zeros(3 * width),
+            # Attention is blind to an offset of the keys, and one of the values is that
+            # of the output.
+            "query_intercept": np.zeros(width),
             "output_coef": damping * _glorot(rng, width, width),
             "output_intercept": np.zeros(width),
             "token_scale": np.ones(width),
@@ -143,8 +145,9 @@ class EncoderLayer(nn.Module):
         return tokens.with_values(values + self.dropout(added))
 
     def _attend(self, seen, tokens):
-        projected = seen @ self.projection_coef + self.projection_intercept
+        projected = seen @ self.projection_coef
         queries, keys, values = projected.unflatten(1, (3, self.n_heads, -1)).unbind(1)
+        queries = queries + self.query_intercept.unflatten(0, (self.n_heads, -1))
         by_head = [None] * self.n_heads
         for length, heads in heads_by_length(
             self.head_scale or (1,) * self.n_heads

@@ -39,9 +39,10 @@ def initial_parameters(
     They depend on the widths alone, never on the number of samples. The head starts
     at zero, and so does a single prompt or W: that model is mean pooling with equal
     odds, and the first directions it takes come from the data. Several heads would
-    stay equal to each other if they started equal, and K = Q = 0 never moves, so
-    these are uniform in ±1/sqrt(width), as in the code published with
-    arXiv:2308.16898. Hidden layers and gates are Glorot-uniform.
+    stay equal to each other if they started equal, K = Q = 0 never moves, nor does a
+    zero that weights are proportional to, so these are uniform in ±1/sqrt(width), as in
+    the code published with arXiv:2308.16898. Hidden layers and gates are
+    Glorot-uniform.
 
     Parameters
     ----------
@@ -154,7 +155,8 @@ def initial_parameters(
             for name in ("tanh_coef", "sigmoid_coef"):
                 parameters[name] = _glorot(rng, (width, gate_size), fan_in)
             shape = (gate_size,)
-        if n_heads == 1:
+        # Weights that are scores would leave the head nothing to see.
+        if n_heads == 1 and mapping != "linear":
             parameters["attention_coef"] = np.zeros((1, *shape))
         else:
             parameters["attention_coef"] = _uniform(rng, n_heads, *shape)

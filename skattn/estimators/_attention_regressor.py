@@ -174,8 +174,8 @@ class AttentionRegressor(RegressorMixin, GradientAttention):
         See `tol`.
 
     early_stopping : bool, default=False
-        Whether to hold out a part of the training samples, stop when their R^2 no longer
-        improves, and keep the weights with the best.
+        Whether to hold out a part of the training samples, stop when their R^2 no
+        longer improves, and keep the weights with the best.
 
     validation_fraction : float, default=0.1
         Share of the samples to hold out, with ``early_stopping=True``.
@@ -311,7 +311,7 @@ class AttentionRegressor(RegressorMixin, GradientAttention):
     >>> X = rng.standard_normal((200, 6, 3))
     >>> loudest = X[..., 0].argmax(axis=1)
     >>> y = 100 + 20 * X[np.arange(200), loudest, 1]
-    >>> model = AttentionRegressor(random_state=0).fit(X, y)
+    >>> model = AttentionRegressor(hidden_size=16, random_state=0).fit(X, y)
     >>> model.score(X, y) > 0.9
     True
     """
