@@ -9,6 +9,7 @@ from sklearn.utils import _safe_indexing
 from skattn import (
     AttentionClassifier,
     AttentionPooling,
+    AttentionRegressor,
     ConvexAttentionClassifier,
     ConvexAttentionRegressor,
     PositionalEncoding,
@@ -157,6 +158,49 @@ WITHOUT_QUERIES = [
     AttentionClassifier(
         pooling=("attention", "max"), hidden_size=3, random_state=0, **QUICK
     ),
+    AttentionClassifier(
+        mapping="entmax",
+        attention_norm="batch",
+        head_scale=(1, 2),
+        n_heads=2,
+        hidden_size=3,
+        kernel_size=3,
+        random_state=0,
+        **QUICK,
+    ),
+    AttentionClassifier(
+        n_layers=2,
+        hidden_size=4,
+        n_heads=2,
+        position="rotary",
+        attention_norm="batch",
+        head_scale=(1, 2),
+        mapping="topk",
+        random_state=0,
+        learning_rate_init=0.03,
+        max_iter=30,
+        tol=0,
+    ),
+    AttentionClassifier(
+        n_layers=1,
+        hidden_size=4,
+        position="learned",
+        query="first",
+        random_state=0,
+        learning_rate_init=0.03,
+        max_iter=30,
+        tol=0,
+    ),
+    AttentionRegressor(**QUICK),
+    AttentionRegressor(
+        n_layers=1,
+        hidden_size=4,
+        pooling=("attention", "mean"),
+        random_state=0,
+        solver="lbfgs",
+        max_iter=10,
+        tol=0,
+    ),
     TokenSVM(),
     TokenSVM(query="last", head="logistic", mapping="softmax"),
     ConvexAttentionClassifier("mlp", n_gates=3, random_state=0),
@@ -184,6 +228,9 @@ WITH_QUERIES = [
     ),
     AttentionClassifier(
         query="given", pooling=("attention", "max"), head="mlp", random_state=0, **QUICK
+    ),
+    AttentionRegressor(
+        query="given", attention_norm="batch", head_scale=2, random_state=0, **QUICK
     ),
     TokenSVM(query="given"),
     TokenSelector(TokenSVM(query="given"), n_tokens=1, output="concat"),
