@@ -4,7 +4,12 @@ from skattn.attention.convex_heads import ConvexHeads
 from skattn.attention.encoder import Encoder
 from skattn.attention.heads import LinearHead, MLPHead
 from skattn.attention.hidden import ConvolutionLayer, HiddenLayer
-from skattn.attention.layouts import RaggedTokens, TableTokens, TokenBatch
+from skattn.attention.layouts import (
+    RaggedTokens,
+    SharedTokens,
+    TableTokens,
+    TokenBatch,
+)
 from skattn.attention.mapping import Mapping, initial_mapping_parameters
 from skattn.attention.model import Attended, AttentionModel
 from skattn.attention.parameters import initial_parameters
@@ -32,6 +37,7 @@ __all__ = [
     "Mapping",
     "PromptScoring",
     "RaggedTokens",
+    "SharedTokens",
     "TableTokens",
     "TokenBatch",
     "drop_tokens",

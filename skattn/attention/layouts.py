@@ -1,8 +1,9 @@
 """Tokens of many samples, laid out so that attention needs no dense table.
 
-Two layouts offer the same operations. :class:`RaggedTokens` holds every token;
+Three layouts offer the same operations. :class:`RaggedTokens` holds every token;
 :class:`TableTokens` holds the cells of a table and stands for the tokens
-``[e_t, x_t e_t]`` of its columns, which it never writes out.
+``[e_t, x_t e_t]`` of its columns, which it never writes out; :class:`SharedTokens`
+holds tokens that are the same in every sample, for attention that pools nothing else.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from skattn.attention.segments import Segments
 from skattn.attention.windows import Windows
 from skattn.mappings import check_offsets
 
-__all__ = ["RaggedTokens", "TableTokens", "TokenBatch"]
+__all__ = ["RaggedTokens", "SharedTokens", "TableTokens", "TokenBatch"]
 
 
 class _Positions:
@@ -409,13 +410,94 @@ class TableTokens(_Positions):
         return TableTokens(self.cells[index])
 
 
+class SharedTokens(_Positions):
+    """The same tokens for every sample, held once.
+
+    Parameters
+    ----------
+    shared : torch.Tensor of shape (n_tokens, n_features)
+    n_samples : int
+
+    Examples
+    --------
+    >>> import torch
+    >>> from skattn.attention import SharedTokens
+    >>> SharedTokens(torch.tensor([[1.0], [3.0]]), n_samples=2).mean()
+    tensor([[2.],
+            [2.]])
+    """
+
+    def __init__(self, shared, n_samples):
+        self.shared = shared
+        self.n_samples = n_samples
+        self._by_position = {}
+
+    @cached_property
+    def segments(self):
+        """Where each sample starts and ends."""
+        steps = torch.arange(self.n_samples + 1, device=self.shared.device)
+        return Segments(steps * len(self.shared))
+
+    @property
+    def n_features(self):
+        """Number of features of a token."""
+        return self.shared.shape[1]
+
+    @property
+    def offsets(self):
+        """Where each sample starts, and the number of tokens."""
+        return self.segments.offsets
+
+    @property
+    def positions(self):
+        """Position of each token, (n_samples * n_tokens,)."""
+        return self.segments.places
+
+    def with_values(self, values):
+        """Return tokens of the same samples, with values of their own."""
+        others = RaggedTokens(values, self.segments, self.positions)
+        others._by_position = self._by_position
+        return others
+
+    def matmul(self, matrix):
+        """Multiply every token by a (n_features, k) matrix."""
+        return (self.shared @ matrix).repeat(self.n_samples, 1)
+
+    def rowdot(self, vectors):
+        """Product of every token with the vectors of its sample.
+
+        (n_samples, n_heads, n_features) gives (n_samples * n_tokens, n_heads).
+        """
+        return (vectors @ self.shared.T).transpose(1, 2).flatten(0, 1)
+
+    def pool(self, weights):
+        """Weighted sums of the tokens of each sample.
+
+        (n_samples * n_tokens, n_heads) gives (n_samples, n_heads, n_features).
+        """
+        by_sample = weights.unflatten(0, (self.n_samples, -1))
+        return by_sample.transpose(1, 2) @ self.shared
+
+    def mean(self):
+        """Mean token, (n_samples, n_features)."""
+        return self.shared.mean(0).expand(self.n_samples, -1)
+
+    def rows(self, index):
+        """Select tokens by their index along all tokens, (len(index), n_features)."""
+        return self.shared[index % len(self.shared)]
+
+    def take(self, index):
+        """Restrict to the samples in `index`: fewer of the same."""
+        return SharedTokens(self.shared, len(index))
+
+
 @dataclass(frozen=True)
 class TokenBatch:
     """What a model attends to: tokens, and where queries come from.
 
     Parameters
     ----------
-    tokens : RaggedTokens or TableTokens
+    tokens : RaggedTokens, TableTokens or SharedTokens
     query : torch.Tensor of shape (n_samples, n_query_features), default=None
         Given queries.
     query_rows : torch.Tensor of shape (n_samples,), dtype int64, default=None
@@ -437,7 +519,7 @@ class TokenBatch:
     tensor([0])
     """
 
-    tokens: RaggedTokens | TableTokens
+    tokens: RaggedTokens | TableTokens | SharedTokens
     query: torch.Tensor | None = None
     query_rows: torch.Tensor | None = None
 

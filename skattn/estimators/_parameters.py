@@ -29,7 +29,13 @@ _WITH_HEADS = ("attention_coef", "key_coef", "query_coef")
 _ENCODER = "encoder."
 
 #: Every attribute that fitting may set, or that an earlier fit may have left.
-FITTED_WEIGHTS = (*(f"{name}_" for name in MODEL_NAMES), "encoder_", "entmax_alpha_")
+FITTED_WEIGHTS = (
+    *(f"{name}_" for name in MODEL_NAMES),
+    "encoder_",
+    "entmax_alpha_",
+    "keys_",
+    "values_",
+)
 
 
 def to_attributes(parameters):

@@ -11,9 +11,11 @@ import torch
 
 from skattn._threads import SingleThread
 from skattn.attention import AttentionModel, RaggedTokens, TokenBatch
+from skattn.attention import SharedTokens as SharedTokensLayout
 from skattn.attention import TableTokens as TableTokensLayout
 from skattn.estimators._base import Attended
 from skattn.estimators._queries import query_rows
+from skattn.tokens._shared import SharedTokens
 from skattn.tokens._table import TableTokens
 
 # Entries of the tokens up to which one thread is faster than two.
@@ -70,6 +72,9 @@ def make_batch(tokens, query, *, dtype, device):
     options = {"dtype": getattr(torch, dtype), "device": device}
     if isinstance(tokens, TableTokens):
         layout = TableTokensLayout.from_array(tokens.cells, **options)
+    elif isinstance(tokens, SharedTokens):
+        shared = torch.tensor(tokens.shared, **options)
+        layout = SharedTokensLayout(shared, len(tokens))
     else:
         layout = RaggedTokens.from_arrays(
             tokens.values, tokens.offsets, tokens.positions, **options

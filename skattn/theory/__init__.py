@@ -6,6 +6,7 @@ and arXiv 2306.13596, "Max-Margin Token Selection in Attention Mechanism".
 
 from skattn.margin import attention_svm_path
 from skattn.theory._alignment import alignment
+from skattn.theory._attention_kernel import attention_kernel
 from skattn.theory._attention_svm import attention_svm
 from skattn.theory._checks import (
     effective_rank,
@@ -31,6 +32,7 @@ __all__ = [
     "RadiusFit",
     "RegularizationPath",
     "alignment",
+    "attention_kernel",
     "attention_sparsity",
     "attention_svm",
     "attention_svm_path",
