@@ -34,6 +34,7 @@ def test_every_script_is_tested_here():
         "convex_heads.py",
         "explain_vowels.py",
         "from_gradient_descent_to_svm.py",
+        "from_svr_to_attention.py",
         "molecules.py",
         "token_groups.py",
         "vowels.py",
@@ -157,3 +158,16 @@ def test_groups_hold_neighbouring_frames_together():
     for index, row in enumerate(rows):
         assert row[index] == max(row)
         assert row[index] > by_chance + 0.2
+
+
+def test_from_svr_to_attention():
+    printed = output_of("from_svr_to_attention.py")
+    pairs = numbers(r"difference (\S+) +R\^2 (\S+)", printed)
+    assert len(pairs) == 5
+    assert max(difference for difference, _ in pairs) < 1e-10
+    softmax, linear, normalised, _, of_means = (score for _, score in pairs)
+    assert max(softmax, linear) < 0.2 < normalised < of_means
+    trained = numbers(r"R\^2 (\S+) +distance of heads (\S+)", printed)
+    assert len(trained) == 5
+    # Heads that see one token and all of them are further apart.
+    assert min(trained[3][1], trained[4][1]) > 2 * trained[0][1]
