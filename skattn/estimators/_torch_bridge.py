@@ -89,6 +89,11 @@ def make_batch(tokens, query, *, dtype, device):
     return TokenBatch(layout, query=given, query_rows=rows)
 
 
+def padded_share(batch):
+    """Return how much of the work of an encoder on a batch is on padding."""
+    return batch.tokens.buckets().padded_share
+
+
 def make_model(parameters, *, query, dtype, device, **options):
     """Return the torch model that has these parameters, ready to predict."""
     return AttentionModel.from_parameters(

@@ -226,6 +226,9 @@ def run_training(
     if not targets.are_classes:
         values = values.astype(estimator.dtype)
     logger = progress_logger() if estimator.verbose else None
+    if logger is not None and estimator.n_layers:
+        share = 100 * bridge.padded_share(batch)
+        logger.info("Self-attention spends %.1f %% of its work on padding.", share)
 
     def fitted_now():
         arrays = targets.from_training(model.parameters_as_arrays())
