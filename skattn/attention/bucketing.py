@@ -7,7 +7,7 @@ import torch
 __all__ = ["Buckets", "PaddedRows"]
 
 #: How much of the work on a group may be on padding.
-LARGEST_PADDED_SHARE = 0.2
+LARGEST_PADDED_SHARE = 0.15
 
 
 class PaddedRows(NamedTuple):
@@ -33,7 +33,7 @@ class Buckets:
     ----------
     segments : Segments
         Where the samples are.
-    largest_share : float in [0, 1), default=0.2
+    largest_share : float in [0, 1), default=0.15
 
     Attributes
     ----------
