@@ -1,5 +1,7 @@
 """Attention-SH: heads that attend to windows of tokens, each of a length of its own."""
 
+from numbers import Integral
+
 import torch
 
 from skattn.attention.segments import Segments, offsets_of
@@ -95,8 +97,8 @@ def check_head_scale(head_scale, n_heads):
         raise ValueError(
             f"head_scale={head_scale!r} must have one length a head, n_heads={n_heads}."
         )
-    if any(
-        isinstance(length, bool) or int(length) != length or length < 1
+    if not all(
+        isinstance(length, Integral) and not isinstance(length, bool) and length >= 1
         for length in lengths
     ):
         raise ValueError(

@@ -723,7 +723,13 @@ class AttentionRegressor(RegressorMixin, GradientAttention):
 def _moments(values, weights):
     """Return the weighted mean and deviation of each output; 1 for no deviation."""
     mean = np.average(values, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+    centred = values - mean
+    # Squares of small numbers would vanish.
+    largest = np.abs(centred).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    deviation = unit * np.sqrt(
+        np.average((centred / unit) ** 2, axis=0, weights=weights)
+    )
     # Of equal targets there is left what rounding makes of them.
     is_constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
     return mean, np.where(is_constant, 1.0, deviation)

@@ -250,6 +250,12 @@ class TokenSelector(BaseAttentionTransformer):
             return read, keep_top(weights, offsets, self.n_tokens)
         if self.threshold is not None:
             return read, keep_above(weights, offsets, self.threshold)
+        if (weights < 0).any():
+            raise ValueError(
+                "mass is a share of weights that add up to 1, and the attention of "
+                "estimator has negative ones (mapping='linear'). Use n_tokens, "
+                "threshold, or another mapping."
+            )
         mass = _DEFAULT_MASS if self.mass is None else self.mass
         return read, keep_mass(weights, offsets, mass)
 

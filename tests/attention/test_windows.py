@@ -90,7 +90,7 @@ def test_one_length_stands_for_all_heads():
     assert check_head_scale(None, 3) is None
 
 
-@pytest.mark.parametrize("value", [[1], [1, 0], [1, 1.5], [1, True], 0])
+@pytest.mark.parametrize("value", [[1], [1, 0], [1, 1.5], [1, True], 0, [[1], [2]]])
 def test_other_lengths_are_refused_by_name(value):
     with pytest.raises(ValueError, match="head_scale"):
         check_head_scale(value, 2)

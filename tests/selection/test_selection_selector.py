@@ -324,3 +324,13 @@ class TestErrors:
         unfitted = TokenSelector(clone(model))
         with pytest.raises(ValueError, match="requires y to be passed"):
             unfitted.fit(self.samples)
+
+
+def test_a_mass_of_negative_weights_is_refused():
+    samples, y, _ = make_samples()
+    attention = AttentionClassifier(mapping="linear", **QUICK)
+    # It is the selection that needs a mass, whatever attention was learned.
+    with pytest.raises(ValueError, match="mass is a share of weights"):
+        TokenSelector(attention).fit(samples, y).transform(samples)
+    chosen = TokenSelector(attention, n_tokens=1).fit(samples, y).transform(samples)
+    assert {len(sample) for sample in chosen} == {1}
