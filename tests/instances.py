@@ -49,13 +49,33 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(pooling=["min", "attention", "mean", "max"], **QUICK),
     AttentionClassifier(n_heads=2, diversity=0.1, **QUICK),
     AttentionClassifier(mapping="entmax", n_heads=2, **QUICK),
-    AttentionClassifier(mapping="entmax", mapping_params={"alpha": 1.2}, **QUICK),
     AttentionClassifier(mapping="topk", **QUICK),
-    AttentionClassifier(mapping="topk", mapping_params={"power": (1, 0.5)}, **QUICK),
     AttentionClassifier(mapping="linear", max_iter=100, learning_rate_init=0.1),
-    AttentionClassifier(mapping="elu", query="mean", **QUICK),
     AttentionClassifier(hidden_size=3, kernel_size=3, **QUICK),
     AttentionClassifier(attention_norm="batch", hidden_size=8, max_iter=100),
+    AttentionClassifier(head_scale=2, **QUICK),
+    AttentionClassifier(label_smoothing=0.1, average=0.9, **QUICK),
+    AttentionClassifier(
+        n_layers=1, hidden_size=4, learning_rate_init=0.05, max_iter=20
+    ),
+    AttentionClassifier(
+        scoring="gated",
+        gate_size=2,
+        pooling=["attention", "max"],
+        head="mlp",
+        head_hidden_size=3,
+        n_heads=2,
+        diversity=0.1,
+        hidden_size=3,
+        **QUICK,
+    ),
+]
+
+# More ways to combine what is above.
+SLOW_ATTENTION = [
+    AttentionClassifier(mapping="entmax", mapping_params={"alpha": 1.2}, **QUICK),
+    AttentionClassifier(mapping="topk", mapping_params={"power": (1, 0.5)}, **QUICK),
+    AttentionClassifier(mapping="elu", query="mean", **QUICK),
     AttentionClassifier(
         attention_norm="batch",
         beta=0.5,
@@ -65,11 +85,6 @@ ATTENTION_CLASSIFIERS = [
         parameterization="KQ",
         rank=2,
         **QUICK,
-    ),
-    AttentionClassifier(head_scale=2, **QUICK),
-    AttentionClassifier(label_smoothing=0.1, average=0.9, **QUICK),
-    AttentionClassifier(
-        n_layers=1, hidden_size=4, learning_rate_init=0.05, max_iter=20
     ),
     AttentionClassifier(
         n_layers=2,
@@ -93,17 +108,9 @@ ATTENTION_CLASSIFIERS = [
         learning_rate_init=0.1,
         max_iter=50,
     ),
-    AttentionClassifier(
-        scoring="gated",
-        gate_size=2,
-        pooling=["attention", "max"],
-        head="mlp",
-        head_hidden_size=3,
-        n_heads=2,
-        diversity=0.1,
-        hidden_size=3,
-        **QUICK,
-    ),
+    AttentionRegressor(query="first", parameterization="KQ", n_heads=2, **QUICK),
+    AttentionRegressor(solver="polyak", max_iter=30),
+    AttentionRegressor(head="mlp", head_hidden_size=4, **QUICK),
 ]
 
 TOKEN_SVMS = [
@@ -148,8 +155,6 @@ CONVEX_REGRESSORS = [
 ATTENTION_REGRESSORS = [
     AttentionRegressor(),
     AttentionRegressor(solver="lbfgs", hidden_size=3, max_iter=20),
-    AttentionRegressor(query="first", parameterization="KQ", n_heads=2, **QUICK),
-    AttentionRegressor(head="mlp", head_hidden_size=4, **QUICK),
     AttentionRegressor(
         pooling=["attention", "max"],
         attention_norm="batch",
@@ -159,7 +164,6 @@ ATTENTION_REGRESSORS = [
     ),
     # Adam makes steps of what rounding leaves of a gradient that should be 0.
     AttentionRegressor(n_layers=1, hidden_size=4, solver="lbfgs", max_iter=15),
-    AttentionRegressor(solver="polyak", max_iter=30),
 ]
 
 SOFTMAX_REGRESSIONS = [

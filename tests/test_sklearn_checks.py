@@ -7,6 +7,7 @@ from instances import (
     CLASSIFIERS,
     ONE_OF_EACH_CLASS,
     REGRESSORS,
+    SLOW_ATTENTION,
     SLOW_CONVEX,
     SLOW_TOKEN_SVMS,
     TRANSFORMERS,
@@ -44,6 +45,12 @@ def test_scikit_learn_check(estimator, check):
 
 
 @pytest.mark.slow
+@parametrize_with_checks(SLOW_ATTENTION)
+def test_scikit_learn_check_of_more_attention(estimator, check):
+    run(estimator, check)
+
+
+@pytest.mark.slow
 @parametrize_with_checks(SLOW_TOKEN_SVMS)
 def test_scikit_learn_check_of_nuclear_norms(estimator, check):
     run(estimator, check)
@@ -70,7 +77,12 @@ def test_that_all_checks_ran(estimator):
 
 @pytest.mark.parametrize(
     "estimator",
-    CLASSIFIERS + SLOW_TOKEN_SVMS + REGRESSORS + SLOW_CONVEX + TRANSFORMERS,
+    CLASSIFIERS
+    + SLOW_ATTENTION
+    + SLOW_TOKEN_SVMS
+    + REGRESSORS
+    + SLOW_CONVEX
+    + TRANSFORMERS,
     ids=repr,
 )
 def test_nothing_puts_a_check_out_of_reach(estimator):
