@@ -56,6 +56,8 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"
+	$(BIN)/python -m pip download --quiet --no-deps \
+		-d benchmarks/accuracy_support/wheels aeon==1.6.0 tslearn==0.10.0
 	set -e; for script in benchmarks/*.py; do $(BIN)/python $$script; done
 
 clean:
