@@ -278,6 +278,7 @@ class Encoder(nn.Module):
             raise ValueError(
                 f"n_heads={n_heads} must divide the width of the encoder, {width}."
             )
+        _check_options(parameters, width // n_heads, position, attention_norm, beta)
         self.position_kind = position
         self.dropout = Dropout(dropout)
         self.scale = nn.Parameter(parameters["scale"])
@@ -316,6 +317,20 @@ class Encoder(nn.Module):
         for layer in self.layers:
             tokens = layer(tokens)
         return tokens.with_values(_normalized(tokens.values, self.scale, self.shift))
+
+
+def _check_options(parameters, size, position, attention_norm, beta):
+    if position == "rotary" and size % 2:
+        raise ValueError(
+            f"position='rotary' turns pairs of features, and heads have {size}."
+        )
+    if attention_norm not in (None, "batch"):
+        raise ValueError(
+            f"attention_norm must be None or 'batch', got {attention_norm!r}."
+        )
+    has_beta = beta is not None or "layers.0.beta" in parameters
+    if has_beta != (attention_norm is not None):
+        raise ValueError("beta is for attention_norm='batch', which needs it.")
 
 
 def _by_layer(parameters):

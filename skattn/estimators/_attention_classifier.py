@@ -47,7 +47,8 @@ class AttentionClassifier(GradientAttention, BaseAttentionClassifier):
             default="softmax"
         How scores become weights, see :mod:`skattn.mappings`. "sparsemax", "entmax15",
         "entmax" and "topk" give weights of exactly zero; "linear" is a baseline whose
-        weights may be negative and do not add up to 1.
+        weights may be negative and do not add up to 1. The layers of an encoder always
+        have softmax.
 
     mapping_params : dict, default=None
         For "entmax", ``{"alpha": "learned"}``, the default, or a number above 1. For
@@ -159,7 +160,7 @@ class AttentionClassifier(GradientAttention, BaseAttentionClassifier):
         The exponent of "mirror", above 1. 2 is "ngd"; smaller prefers sparse weights.
 
     learning_rate_init : "auto" or float, default="auto"
-        Step size; "auto" is 0.02, and 0.003 with an encoder. For "ngd" the length of a
+        Step size; "auto" is 0.02, and 0.001 with an encoder. For "ngd" the length of a
         step, for "mirror" the l_q length of a step of the dual weights,
         ``1/p + 1/q = 1``; for "polyak" the largest step size with
         mini-batches and in `partial_fit`. Not used by "lbfgs", nor by "polyak" when it

@@ -26,7 +26,7 @@ _HEAD_HIDDEN_SIZE = 32
 
 # What learning_rate_init="auto" means.
 _LEARNING_RATE = 0.02
-_ENCODER_LEARNING_RATE = 0.003
+_ENCODER_LEARNING_RATE = 0.001
 
 
 class Targets(NamedTuple):

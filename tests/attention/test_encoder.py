@@ -161,7 +161,14 @@ def test_dropout_is_for_training_alone():
 
 @pytest.mark.parametrize(
     ("n_heads", "options", "name"),
-    [(3, {}, "n_heads=3"), (2, {"position": "relative"}, "position")],
+    [
+        (3, {}, "n_heads=3"),
+        (2, {"position": "relative"}, "position"),
+        (8, {"position": "rotary"}, "position='rotary' turns pairs"),
+        (2, {"attention_norm": "layer", "beta": 0.0}, "attention_norm must be"),
+        (2, {"attention_norm": "batch"}, "beta"),
+        (2, {"beta": 0.0}, "beta"),
+    ],
 )
 def test_contradictions_are_refused_by_name(n_heads, options, name):
     with pytest.raises(ValueError, match=name):

@@ -179,13 +179,17 @@ class TestEncoder:
         y = loud < marked
         scores = {
             name: cross_val_score(
-                AttentionClassifier(random_state=0, max_iter=150, **options),
+                AttentionClassifier(
+                    **{"learning_rate_init": 0.003} | options,
+                    random_state=0,
+                    max_iter=150,
+                ),
                 samples,
                 y,
                 cv=3,
             ).mean()
             for name, options in {
-                "pooling": {"hidden_size": 32},
+                "pooling": {"hidden_size": 32, "learning_rate_init": 0.02},
                 "no positions": {"n_layers": 1, "hidden_size": 32},
                 "rotary": {"n_layers": 2, "hidden_size": 32, "position": "rotary"},
                 "learned": {"n_layers": 2, "hidden_size": 32, "position": "learned"},
