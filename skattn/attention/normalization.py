@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from skattn.attention.layouts import TableTokens
+from skattn.attention.layouts import RaggedTokens, TableTokens
 
 __all__ = ["EPSILON", "center_and_scale", "normalized_queries", "normalized_scores"]
 
@@ -59,45 +59,59 @@ def normalized_queries(queries, mean, square, beta):
     return (queries - beta * mean) / square / np.sqrt(queries.shape[-1])
 
 
-def normalized_scores(keys, queries, beta, length=1, eps=EPSILON):
-    """Score tokens by their normalised keys.
+def normalized_scores(keys, queries, beta, match, length=1, eps=EPSILON):
+    """Score tokens by their normalised keys, for heads that share these.
 
     Parameters
     ----------
     keys : RaggedTokens or TableTokens
-    queries : torch.Tensor of shape (n_samples, n_features)
-    beta : float or torch.Tensor
+    queries : torch.Tensor of shape (n_samples, n_heads, n_features)
+    beta : float or torch.Tensor of shape (n_heads,)
         How far the queries are centred by the mean key.
+    match : callable
+        ``match(keys, queries)`` returns the products of RaggedTokens and queries.
     length : int, default=1
         Length of the windows whose mean keys are scored; these are pooled first and
         then normalised.
 
     Returns
     -------
-    scores : torch.Tensor of shape (n_tokens,)
+    scores : torch.Tensor of shape (n_tokens, n_heads)
         Equal within a window.
 
     References
     ----------
     Nguyen et al., "A Primal-Dual Framework for Transformers and Neural Networks",
-    arXiv:2406.13781; implemented as MATH.md of this project states it.
+    arXiv:2406.13781; the equation is that of :func:`normalized_queries`.
     """
-    windows = keys.windows(length) if length > 1 else None
     if isinstance(keys, TableTokens):
-        mean, variance = _moments_of_columns(keys, length)
-        queries = normalized_queries(queries, mean, _scale(variance, eps), beta)
-        of_mean = (mean * queries).sum(1)
-        scores = keys.rowdot(queries.unsqueeze(1)).squeeze(1)
-        if windows is not None:
-            scores = windows.spread(windows.mean(scores))
-        return scores - keys.segments.repeat(of_mean)
+        return _scores_of_table(keys, queries, beta, length, eps)
+    windows = keys.windows(length) if length > 1 else None
     values, segments = keys.values, keys.segments
     if windows is not None:
         values, segments = windows.mean(values), windows.samples
+    # ((q - beta mu) / s)'((k - mu) / s) is q'c - beta mu'c with c = (k - mu) / s^2,
+    # which all heads share.
     centred, mean, square = center_and_scale(values, segments, eps)
-    queries = normalized_queries(queries, mean, square, beta)
-    scores = (centred * segments.repeat(queries)).sum(1)
+    scaled = centred / segments.repeat(square)
+    along_mean = (scaled * segments.repeat(mean)).sum(1, keepdim=True)
+    scores = match(RaggedTokens(scaled, segments), queries) - along_mean * beta
+    scores = scores / np.sqrt(values.shape[1])
     return scores if windows is None else windows.spread(scores)
+
+
+def _scores_of_table(table, queries, beta, length, eps):
+    """Score the tokens of a table by products with cells, which need no keys."""
+    if isinstance(beta, torch.Tensor):
+        beta = beta.unsqueeze(1)
+    mean, variance = _moments_of_columns(table, length)
+    mean, square = mean.unsqueeze(1), _scale(variance, eps).unsqueeze(1)
+    queries = normalized_queries(queries, mean, square, beta)
+    scores = table.rowdot(queries)
+    if length > 1:
+        windows = table.windows(length)
+        scores = windows.spread(windows.mean(scores))
+    return scores - table.segments.repeat((mean * queries).sum(2))
 
 
 def _scale(variance, eps):

@@ -33,6 +33,9 @@ class Scoring(nn.Module):
         which it sees the mean key.
     """
 
+    #: Whether the keys are the same for all heads.
+    shares_keys = True
+
     def __init__(self, n_heads, attention_norm=None, beta=None, head_scale=None):
         super().__init__()
         if attention_norm not in (None, "batch"):
@@ -79,28 +82,42 @@ class Scoring(nn.Module):
         scores = self.products(tokens, query)
         return scores if self.head_scale is None else self._by_window(scores, tokens)
 
+    def _match(self, keys, queries):
+        return keys.rowdot(queries)
+
     def _by_window(self, scores, tokens):
         # The score of a mean key is the mean of the scores of the keys.
-        by_head = [None] * self.n_heads
-        for length, heads in heads_by_length(self.head_scale).items():
+        def of_heads(length, heads):
             windows = tokens.windows(length)
-            means = windows.spread(windows.mean(scores[:, heads]))
-            for head, own in zip(heads, means.unbind(1), strict=True):
-                by_head[head] = own
-        return torch.stack(by_head, dim=1)
+            return windows.spread(windows.mean(scores[:, heads]))
+
+        return _join(of_heads, heads_by_length(self.head_scale).items())
 
     def _normalized(self, tokens, query):
         keys = self.keys(tokens)
         queries = self.queries(query, tokens.n_samples)
-        betas = self.attention_beta
-        if betas is None:
-            betas = [self.fixed_beta] * self.n_heads
+
+        def of_heads(length, heads):
+            beta = self.fixed_beta
+            if beta is None:
+                beta = self.attention_beta[heads]
+            own = queries[:, heads]
+            return normalized_scores(keys[heads[0]], own, beta, self._match, length)
+
         lengths = self.head_scale or (1,) * self.n_heads
-        by_head = [
-            normalized_scores(keys[head], queries[:, head], betas[head], lengths[head])
-            for head in range(self.n_heads)
-        ]
-        return torch.stack(by_head, dim=1)
+        groups = heads_by_length(lengths).items()
+        if not self.shares_keys:
+            groups = [(length, [head]) for head, length in enumerate(lengths)]
+        return _join(of_heads, groups)
+
+
+def _join(of_heads, groups):
+    """Return the scores of all heads from those of groups of heads."""
+    by_head = {}
+    for length, heads in groups:
+        scores = of_heads(length, heads)
+        by_head |= dict(zip(heads, scores.unbind(1), strict=True))
+    return torch.stack([by_head[head] for head in sorted(by_head)], dim=1)
 
 
 class PromptScoring(Scoring):
@@ -143,6 +160,9 @@ class PromptScoring(Scoring):
     def queries(self, query, n_samples):
         """Return the prompts, the same for all samples."""
         return self.attention_coef.expand(n_samples, -1, -1)
+
+    def _match(self, keys, queries):
+        return keys.matmul(queries[0].T)
 
 
 class GatedScoring(PromptScoring):
@@ -268,6 +288,8 @@ class KeyQueryScoring(Scoring):
     tensor([[40.],
             [80.]], dtype=torch.float64)
     """
+
+    shares_keys = False
 
     def __init__(self, key_coef, query_coef, **options):
         super().__init__(len(key_coef), **options)
