@@ -52,7 +52,7 @@ ATTENTION_CLASSIFIERS = [
     AttentionClassifier(mapping="topk", **QUICK),
     AttentionClassifier(mapping="linear", max_iter=100, learning_rate_init=0.1),
     AttentionClassifier(hidden_size=3, kernel_size=3, **QUICK),
-    AttentionClassifier(attention_norm="batch", hidden_size=8, max_iter=100),
+    AttentionClassifier(attention_norm="batch", hidden_size=16, max_iter=200),
     AttentionClassifier(head_scale=2, **QUICK),
     AttentionClassifier(label_smoothing=0.1, average=0.9, **QUICK),
     AttentionClassifier(

@@ -158,6 +158,7 @@ WITHOUT_QUERIES = [
     AttentionClassifier(
         pooling=("attention", "max"), hidden_size=3, random_state=0, **QUICK
     ),
+    AttentionClassifier(mapping="topk", random_state=0, **QUICK),
     AttentionClassifier(
         mapping="entmax",
         attention_norm="batch",
@@ -173,12 +174,10 @@ WITHOUT_QUERIES = [
         hidden_size=4,
         n_heads=2,
         position="rotary",
-        attention_norm="batch",
         head_scale=(1, 2),
-        mapping="topk",
         random_state=0,
-        learning_rate_init=0.03,
-        max_iter=30,
+        solver="lbfgs",
+        max_iter=20,
         tol=0,
     ),
     AttentionClassifier(
@@ -187,8 +186,8 @@ WITHOUT_QUERIES = [
         position="learned",
         query="first",
         random_state=0,
-        learning_rate_init=0.03,
-        max_iter=30,
+        solver="lbfgs",
+        max_iter=20,
         tol=0,
     ),
     AttentionRegressor(**QUICK),

@@ -7,11 +7,12 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _get_feature_names
 
 from skattn._fitting import all_or_nothing, effective_weights
 from skattn._input import read_input, read_targets
 from skattn.estimators._gradient_attention import GradientAttention, is_stochastic
-from skattn.estimators._svr_expansion import expansion_of_svr
+from skattn.estimators._svr_expansion import check_predictions, expansion_of_svr
 from skattn.estimators._training import Targets
 from skattn.tokens._shared import SharedTokens
 
@@ -539,7 +540,8 @@ class AttentionRegressor(RegressorMixin, GradientAttention):
             The samples that `svr` was fitted on.
 
         kernel_scale : float, default=1.0
-            With ``kernel="precomputed"``: the factor `scale` of the kernel.
+            With ``kernel="precomputed"``: the factor `scale` of the kernel. Neither it
+            nor the keys can be checked then.
 
         attention_norm : {"batch"} or None, default=None
             With ``kernel="precomputed"``: that of the kernel.
@@ -603,6 +605,10 @@ class AttentionRegressor(RegressorMixin, GradientAttention):
         regressor.n_features_in_ = regressor.n_query_features_in_ = n_features
         regressor.n_token_features_ = n_features + 1
         regressor.n_outputs_ = 1
+        check_predictions(svr, regressor)
+        names = _get_feature_names(keys)
+        if names is not None:
+            regressor.feature_names_in_ = names
         return regressor
 
     def _read(self, X, query):

@@ -1,12 +1,13 @@
 """A support-vector regression, written as attention over its training samples."""
 
 from functools import partial
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.svm import SVR, NuSVR
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skattn.theory._attention_kernel import (
@@ -40,7 +41,17 @@ def expansion_of_svr(svr, keys, kernel_scale, attention_norm, head_scale):
             f"{type(svr).__name__}."
         )
     check_is_fitted(svr)
-    keys = check_array(keys, dtype=np.float64, input_name="keys")
+    check_scalar(
+        kernel_scale,
+        "kernel_scale",
+        Real,
+        min_val=0,
+        max_val=np.finfo(np.float64).max,
+        include_boundaries="right",
+    )
+    if head_scale is not None:
+        check_scalar(head_scale, "head_scale", Integral, min_val=1)
+    keys = check_array(keys, dtype=np.float64, order="C", copy=True, input_name="keys")
     kernel_scale, attention_norm = _options_of_kernel(
         svr.kernel, kernel_scale, attention_norm
     )
@@ -71,6 +82,11 @@ def expansion_of_svr(svr, keys, kernel_scale, attention_norm, head_scale):
 
 def _options_of_kernel(kernel, kernel_scale, attention_norm):
     """Return the factor of the kernel and its normalisation."""
+    if kernel == "linear" and kernel_scale != 1.0:
+        raise ValueError(
+            f"kernel_scale={kernel_scale} is a factor of precomputed kernels, and svr "
+            "has kernel='linear'. Leave it out."
+        )
     if isinstance(kernel, str) and kernel in ("precomputed", "linear"):
         return kernel_scale, attention_norm
     options = {}
@@ -99,6 +115,23 @@ def _window_means(keys, head_scale):
     sums = np.zeros((len(sizes), keys.shape[1]))
     np.add.at(sums, owner, keys)
     return sums / sizes[:, None], owner
+
+
+def check_predictions(svr, regressor):
+    """Refuse keys that are as many as the samples of `svr`, but others.
+
+    A regression on a precomputed kernel cannot be asked.
+    """
+    if svr.kernel == "precomputed":
+        return
+    queries, _ = _window_means(regressor.keys_, regressor.head_scale)
+    expected, predicted = svr.predict(queries), regressor.predict(queries)
+    size = np.abs(expected).max() + np.abs(expected - svr.intercept_[0]).max()
+    if not np.allclose(predicted, expected, rtol=0, atol=1e-6 * size):
+        raise ValueError(
+            "keys must be the samples that svr was fitted on, in their order: with "
+            "these, attention does not predict what svr does."
+        )
 
 
 def _check_keys(svr, keys, seen, head_scale):

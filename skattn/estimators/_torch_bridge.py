@@ -81,7 +81,7 @@ def make_batch(tokens, query, *, dtype, device):
         )
     given = rows = None
     if query == "given":
-        given = torch.tensor(tokens.query, **options)
+        given = torch.tensor(np.ascontiguousarray(tokens.query), **options)
     else:
         rows = query_rows(query, tokens)
     if rows is not None:

@@ -4,6 +4,7 @@ import pickle
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -118,6 +119,7 @@ def test_it_explains_itself_as_other_estimators_do():
     pooled = attention.transform(QUERIES)
     assert_allclose(pooled[:, :5], weights @ KEYS)
     assert_allclose(attention.score(KEYS, TARGETS), svr.score(KEYS, TARGETS))
+    assert_allclose(attention.predict(QUERIES[::-1]), svr.predict(QUERIES)[::-1])
     again = pickle.loads(pickle.dumps(attention))
     assert_allclose(again.predict(QUERIES), attention.predict(QUERIES))
 
@@ -162,6 +164,17 @@ def test_what_makes_no_attention_is_refused_by_name():
         from_svr(svr, KEYS, kernel_scale=2.0)
     with pytest.raises(ValueError, match="needs the kernel attention_kernel"):
         from_svr(fitted("linear", 1e4), KEYS, attention_norm="batch")
+    for other in (svr, fitted("linear", 1e4)):
+        with pytest.raises(ValueError, match="in their order"):
+            from_svr(other, KEYS[::-1])
+    with pytest.raises(ValueError, match=r"kernel_scale=2\.0 is a factor"):
+        from_svr(fitted("linear", 1e4), KEYS, kernel_scale=2.0)
+    for scale in (0, -1.0, np.nan, np.inf, "a"):
+        with pytest.raises((ValueError, TypeError), match="kernel_scale"):
+            from_svr(svr, KEYS, kernel_scale=scale)
+    for length in (0, 2.5, (2, 3), "a"):
+        with pytest.raises((ValueError, TypeError), match="head_scale"):
+            from_svr(svr, KEYS, head_scale=length)
     attention = from_svr(svr, KEYS)
     with pytest.raises(ValueError, match="rows of X are its queries"):
         attention.predict(QUERIES, query=QUERIES)
@@ -175,3 +188,11 @@ def test_what_makes_no_attention_is_refused_by_name():
         attention.predict(QUERIES[:, :4])
     with pytest.raises(ValueError, match="attention_norm must be"):
         attention_kernel(KEYS, attention_norm="layer")
+
+
+def test_names_of_features_are_kept():
+    frame = pd.DataFrame(KEYS, columns=list("abcde"))
+    svr = fitted("linear", 1e4, frame)
+    attention = AttentionRegressor.from_svr(svr, frame)
+    assert list(attention.feature_names_in_) == list("abcde")
+    assert_allclose(attention.predict(frame), svr.predict(frame), atol=1e-10)
