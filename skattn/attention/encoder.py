@@ -9,10 +9,11 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from skattn.attention.normalization import center_and_scale
+from skattn.attention.initial import glorot, uniform
+from skattn.attention.normalization import center_and_scale, check_attention_norm
 from skattn.attention.positions import POSITIONS, rotate, sinusoids
 from skattn.attention.regularization import Dropout
-from skattn.attention.windows import check_head_scale, heads_by_length
+from skattn.attention.windows import by_windows, check_head_scale
 
 __all__ = ["Encoder", "EncoderLayer", "initial_encoder_parameters"]
 
@@ -59,23 +60,26 @@ def initial_encoder_parameters(
     damping = 1.0 / np.sqrt(2.0 * n_layers)
     parameters = {}
     if position == "learned":
-        bound = 1.0 / np.sqrt(width)
-        parameters["position"] = rng.uniform(-bound, bound, size=(n_positions, width))
+        parameters["position"] = uniform(rng, (n_positions, width), width)
+
+    def square():
+        return glorot(rng, (width, width), width)
+
     for number in range(n_layers):
         layer = {
             "attention_scale": np.ones(width),
             "attention_shift": np.zeros(width),
-            "projection_coef": np.hstack([_glorot(rng, width, width) for _ in "qkv"]),
+            "projection_coef": np.hstack([square() for _ in "qkv"]),
             # Attention is blind to an offset of the keys, and one of the values is that
             # of the output.
             "query_intercept": np.zeros(width),
-            "output_coef": damping * _glorot(rng, width, width),
+            "output_coef": damping * square(),
             "output_intercept": np.zeros(width),
             "token_scale": np.ones(width),
             "token_shift": np.zeros(width),
-            "inner_coef": _glorot(rng, width, inner),
+            "inner_coef": glorot(rng, (width, inner), width),
             "inner_intercept": np.zeros(inner),
-            "outer_coef": damping * _glorot(rng, inner, width),
+            "outer_coef": damping * glorot(rng, (inner, width), inner),
             "outer_intercept": np.zeros(width),
         }
         if n_learned_betas:
@@ -84,11 +88,6 @@ def initial_encoder_parameters(
     parameters["scale"] = np.ones(width)
     parameters["shift"] = np.zeros(width)
     return parameters
-
-
-def _glorot(rng, n_inputs, n_outputs):
-    bound = np.sqrt(6.0 / (n_inputs + n_outputs))
-    return rng.uniform(-bound, bound, size=(n_inputs, n_outputs))
 
 
 class EncoderLayer(nn.Module):
@@ -148,20 +147,13 @@ class EncoderLayer(nn.Module):
         projected = seen @ self.projection_coef
         queries, keys, values = projected.unflatten(1, (3, self.n_heads, -1)).unbind(1)
         queries = queries + self.query_intercept.unflatten(0, (self.n_heads, -1))
-        by_head = [None] * self.n_heads
-        for length, heads in heads_by_length(
-            self.head_scale or (1,) * self.n_heads
-        ).items():
-            every = len(heads) == self.n_heads
-            own = slice(None) if every else heads
-            attended = self._attend_at(
-                length, own, queries[:, own], keys[:, own], values[:, own], tokens
-            )
-            if every:
-                return attended.flatten(1) @ self.output_coef + self.output_intercept
-            for head, output in zip(heads, attended.unbind(1), strict=True):
-                by_head[head] = output
-        return torch.cat(by_head, dim=1) @ self.output_coef + self.output_intercept
+
+        def of_heads(length, heads):
+            parts = (part[:, heads] for part in (queries, keys, values))
+            return self._attend_at(length, heads, *parts, tokens)
+
+        attended = by_windows(self.head_scale, self.n_heads, of_heads)
+        return attended.flatten(1) @ self.output_coef + self.output_intercept
 
     def _attend_at(self, length, heads, queries, keys, values, tokens):
         """Attend with heads that have windows of one length; all (n, n_heads, d)."""
@@ -324,13 +316,8 @@ def _check_options(parameters, size, position, attention_norm, beta):
         raise ValueError(
             f"position='rotary' turns pairs of features, and heads have {size}."
         )
-    if attention_norm not in (None, "batch"):
-        raise ValueError(
-            f"attention_norm must be None or 'batch', got {attention_norm!r}."
-        )
     has_beta = beta is not None or "layers.0.beta" in parameters
-    if has_beta != (attention_norm is not None):
-        raise ValueError("beta is for attention_norm='batch', which needs it.")
+    check_attention_norm(attention_norm, has_beta)
 
 
 def _by_layer(parameters):

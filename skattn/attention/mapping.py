@@ -121,7 +121,7 @@ class Mapping(nn.Module):
         relative_gradient : bool, default=False
             As for :func:`skattn.attention.segments.segment_weights`: for softmax only,
             all other mappings take no notice.
-        heads : list of int, default=None
+        heads : list of int or slice, default=None
             Which heads the scores are of; None means all.
 
         Returns

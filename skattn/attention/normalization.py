@@ -3,12 +3,25 @@
 import numpy as np
 import torch
 
+from skattn._attention_norm import EPSILON
 from skattn.attention.layouts import RaggedTokens, TableTokens
 
-__all__ = ["EPSILON", "center_and_scale", "normalized_queries", "normalized_scores"]
+__all__ = [
+    "center_and_scale",
+    "check_attention_norm",
+    "normalized_queries",
+    "normalized_scores",
+]
 
-#: Added to variances, as by batch normalisation elsewhere.
-EPSILON = 1e-5
+
+def check_attention_norm(attention_norm, has_beta):
+    """Refuse unknown norms, and a beta where there is none or the other way round."""
+    if attention_norm not in (None, "batch"):
+        raise ValueError(
+            f"attention_norm must be None or 'batch', got {attention_norm!r}."
+        )
+    if has_beta != (attention_norm is not None):
+        raise ValueError("beta is for attention_norm='batch', which needs it.")
 
 
 def center_and_scale(keys, segments, eps=EPSILON):
@@ -37,10 +50,9 @@ def center_and_scale(keys, segments, eps=EPSILON):
     >>> center_and_scale(keys, Segments(torch.tensor([0, 2])))[2].round(decimals=3)
     tensor([[4., 1.]], dtype=torch.float64)
     """
-    lengths = segments.lengths.unsqueeze(1)
-    mean = segments.sum(keys) / lengths
+    mean = segments.mean(keys)
     centred = keys - segments.repeat(mean)
-    variance = segments.sum(centred.square()) / lengths
+    variance = segments.mean(centred.square())
     return centred, mean, _scale(variance, eps)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from skattn.attention.encoder import initial_encoder_parameters
+from skattn.attention.initial import glorot, uniform
 from skattn.attention.mapping import initial_mapping_parameters
 from skattn.attention.pooling import check_pooling, pooled_width
 
@@ -130,7 +131,7 @@ def initial_parameters(
         shape = (n_features, hidden_size)
         if kernel_size > 1:
             shape = (kernel_size, *shape)
-        parameters["hidden_coef"] = _glorot(rng, shape, kernel_size * fan_in)
+        parameters["hidden_coef"] = glorot(rng, shape, kernel_size * fan_in)
         parameters["hidden_intercept"] = np.zeros(hidden_size)
         width = fan_in = hidden_size
     if n_layers:
@@ -147,19 +148,21 @@ def initial_parameters(
 
     if parameterization == "KQ":
         rank = min(width, query_width) if rank is None else rank
-        parameters["key_coef"] = _uniform(rng, n_heads, width, rank)
-        parameters["query_coef"] = _uniform(rng, n_heads, query_width, rank)
+        parameters["key_coef"] = uniform(rng, (n_heads, width, rank), width)
+        parameters["query_coef"] = uniform(
+            rng, (n_heads, query_width, rank), query_width
+        )
     else:
         shape = (width,) if query_kind == "prompt" else (width, query_width)
         if gate_size is not None:
             for name in ("tanh_coef", "sigmoid_coef"):
-                parameters[name] = _glorot(rng, (width, gate_size), fan_in)
+                parameters[name] = glorot(rng, (width, gate_size), fan_in)
             shape = (gate_size,)
         # Weights that are scores would leave the head nothing to see.
         if n_heads == 1 and mapping != "linear":
             parameters["attention_coef"] = np.zeros((1, *shape))
         else:
-            parameters["attention_coef"] = _uniform(rng, n_heads, *shape)
+            parameters["attention_coef"] = uniform(rng, (n_heads, *shape), shape[0])
 
     parameters.update(initial_mapping_parameters(mapping, mapping_params, n_heads))
     if learned_beta:
@@ -167,22 +170,12 @@ def initial_parameters(
     n_inputs = pooled_width(check_pooling(pooling), n_heads, width)
     if head_hidden_size is not None:
         shape = (n_inputs, head_hidden_size)
-        parameters["head_hidden_coef"] = _glorot(rng, shape, n_inputs)
+        parameters["head_hidden_coef"] = glorot(rng, shape, n_inputs)
         parameters["head_hidden_intercept"] = np.zeros(head_hidden_size)
         n_inputs = head_hidden_size
     parameters["coef"] = np.zeros((n_outputs, n_inputs))
     parameters["intercept"] = np.zeros(n_outputs)
     return parameters
-
-
-def _glorot(rng, shape, fan_in):
-    bound = np.sqrt(6.0 / (fan_in + shape[-1]))
-    return rng.uniform(-bound, bound, size=shape)
-
-
-def _uniform(rng, n_heads, width, *rest):
-    bound = 1.0 / np.sqrt(width)
-    return rng.uniform(-bound, bound, size=(n_heads, width, *rest))
 
 
 def _check_choices(query_kind, parameterization, rank, n_query_features, gate_size):

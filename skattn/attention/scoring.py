@@ -8,8 +8,8 @@ from abc import abstractmethod
 import torch
 from torch import nn
 
-from skattn.attention.normalization import normalized_scores
-from skattn.attention.windows import check_head_scale, heads_by_length
+from skattn.attention.normalization import check_attention_norm, normalized_scores
+from skattn.attention.windows import by_windows, check_head_scale
 
 __all__ = ["BilinearScoring", "GatedScoring", "KeyQueryScoring", "PromptScoring"]
 
@@ -38,12 +38,7 @@ class Scoring(nn.Module):
 
     def __init__(self, n_heads, attention_norm=None, beta=None, head_scale=None):
         super().__init__()
-        if attention_norm not in (None, "batch"):
-            raise ValueError(
-                f"attention_norm must be None or 'batch', got {attention_norm!r}."
-            )
-        if (beta is None) != (attention_norm is None):
-            raise ValueError("beta is for attention_norm='batch', which needs it.")
+        check_attention_norm(attention_norm, has_beta=beta is not None)
         self.n_heads = n_heads
         self.attention_norm = attention_norm
         self.head_scale = check_head_scale(head_scale, n_heads)
@@ -57,7 +52,7 @@ class Scoring(nn.Module):
 
     @abstractmethod
     def keys(self, tokens):
-        """Return the keys of each head, a list of RaggedTokens or TableTokens."""
+        """Return the keys of all heads, or with `shares_keys` False a list of each."""
 
     @abstractmethod
     def queries(self, query, n_samples):
@@ -91,33 +86,29 @@ class Scoring(nn.Module):
             windows = tokens.windows(length)
             return windows.spread(windows.mean(scores[:, heads]))
 
-        return _join(of_heads, heads_by_length(self.head_scale).items())
+        return by_windows(self.head_scale, self.n_heads, of_heads)
 
     def _normalized(self, tokens, query):
         keys = self.keys(tokens)
         queries = self.queries(query, tokens.n_samples)
+        beta = self.fixed_beta
 
-        def of_heads(length, heads):
-            beta = self.fixed_beta
-            if beta is None:
-                beta = self.attention_beta[heads]
-            own = queries[:, heads]
-            return normalized_scores(keys[heads[0]], own, beta, self._match, length)
+        def of_heads(length, heads, own_keys=keys):
+            own_beta = self.attention_beta[heads] if beta is None else beta
+            return normalized_scores(
+                own_keys, queries[:, heads], own_beta, self._match, length
+            )
 
+        if self.shares_keys:
+            return by_windows(self.head_scale, self.n_heads, of_heads)
         lengths = self.head_scale or (1,) * self.n_heads
-        groups = heads_by_length(lengths).items()
-        if not self.shares_keys:
-            groups = [(length, [head]) for head, length in enumerate(lengths)]
-        return _join(of_heads, groups)
-
-
-def _join(of_heads, groups):
-    """Return the scores of all heads from those of groups of heads."""
-    by_head = {}
-    for length, heads in groups:
-        scores = of_heads(length, heads)
-        by_head |= dict(zip(heads, scores.unbind(1), strict=True))
-    return torch.stack([by_head[head] for head in sorted(by_head)], dim=1)
+        return torch.cat(
+            [
+                of_heads(length, [head], keys[head])
+                for head, length in enumerate(lengths)
+            ],
+            dim=1,
+        )
 
 
 class PromptScoring(Scoring):
@@ -155,7 +146,7 @@ class PromptScoring(Scoring):
 
     def keys(self, tokens):
         """Return the tokens, which all heads share."""
-        return [tokens] * self.n_heads
+        return tokens
 
     def queries(self, query, n_samples):
         """Return the prompts, the same for all samples."""
@@ -251,7 +242,7 @@ class BilinearScoring(Scoring):
 
     def keys(self, tokens):
         """Return the tokens, which all heads share."""
-        return [tokens] * self.n_heads
+        return tokens
 
     def queries(self, query, n_samples):
         """Return ``Wz``, (n_samples, n_heads, n_features)."""

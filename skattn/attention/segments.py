@@ -83,6 +83,11 @@ class Segments:
         """Sum over the tokens of each sample."""
         return self._reduce(values, "sum")
 
+    def mean(self, values):
+        """Mean over the tokens of each sample."""
+        lengths = self.lengths.reshape(-1, *[1] * (values.ndim - 1))
+        return self.sum(values) / lengths
+
     def max(self, values):
         """Maximum over the tokens of each sample."""
         return self._reduce(values, "max")

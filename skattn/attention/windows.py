@@ -6,7 +6,7 @@ import torch
 
 from skattn.attention.segments import Segments, offsets_of
 
-__all__ = ["Windows", "check_head_scale", "heads_by_length", "window_weights"]
+__all__ = ["Windows", "by_windows", "check_head_scale", "window_weights"]
 
 
 class Windows:
@@ -55,8 +55,7 @@ class Windows:
 
     def mean(self, values):
         """Average over the tokens of each window."""
-        sizes = self.tokens.lengths.reshape(-1, *[1] * (values.ndim - 1))
-        return self.tokens.sum(values) / sizes
+        return self.tokens.mean(values)
 
     def spread(self, values):
         """Give every token the value of its window."""
@@ -108,12 +107,34 @@ def check_head_scale(head_scale, n_heads):
     return tuple(int(length) for length in lengths)
 
 
-def heads_by_length(head_scale):
-    """Return the heads that have windows of each length, by length."""
+def by_windows(head_scale, n_heads, of_heads):
+    """Compute something for all heads, those with windows of one length together.
+
+    Parameters
+    ----------
+    head_scale : tuple of int or None
+        As :func:`check_head_scale` returns it.
+    n_heads : int
+    of_heads : callable
+        ``of_heads(length, heads)`` returns a tensor (n, number of heads, ...) for the
+        heads that an index, a list or a slice, picks.
+
+    Returns
+    -------
+    joined : torch.Tensor of shape (n, n_heads, ...)
+    """
     groups = {}
-    for head, length in enumerate(head_scale):
+    for head, length in enumerate(head_scale or (1,) * n_heads):
         groups.setdefault(length, []).append(head)
-    return groups
+    if len(groups) == 1:
+        # A slice is a view, where a list would copy.
+        return of_heads(*groups, slice(None))
+    joined = [None] * n_heads
+    for length, heads in groups.items():
+        parts = of_heads(length, heads).unbind(1)
+        for head, part in zip(heads, parts, strict=True):
+            joined[head] = part
+    return torch.stack(joined, dim=1)
 
 
 def window_weights(scores, tokens, head_scale, mapping):
@@ -136,11 +157,10 @@ def window_weights(scores, tokens, head_scale, mapping):
     -------
     weights : torch.Tensor of shape (n_tokens, n_heads)
     """
-    weights = [None] * len(head_scale)
-    for length, heads in heads_by_length(head_scale).items():
+
+    def of_heads(length, heads):
         windows = tokens.windows(length)
         by_window = mapping(windows.first(scores[:, heads]), windows.samples, heads)
-        shared = by_window / windows.tokens.lengths.unsqueeze(1)
-        for head, own in zip(heads, windows.spread(shared).unbind(1), strict=True):
-            weights[head] = own
-    return torch.stack(weights, dim=1)
+        return windows.spread(by_window / windows.tokens.lengths.unsqueeze(1))
+
+    return by_windows(head_scale, scores.shape[1], of_heads)

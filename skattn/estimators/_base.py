@@ -153,6 +153,40 @@ class BaseAttention(
         )
         return selected[:, 0] if self.n_heads == 1 else selected
 
+    def token_contributions(self, X, query=None):
+        """Return what each token added to the decision, or to the prediction.
+
+        The contribution of token t is its weight times its own vote,
+        ``s_it * coef' x_it``, summed over heads. Contributions add up to
+        ``decision_function(X) - intercept_``, of a regressor ``predict(X) -
+        intercept_``: unlike a weight, they say in favour of what a token spoke.
+
+        Where more than attention is pooled, a token also has its part of the mean, and
+        of a minimum or maximum all that the features add of which it is the extreme,
+        in equal parts with other tokens that are. Behind a head with a layer, what a
+        token puts into each unit counts times the mean slope of the unit between no
+        tokens and all of them: these are the integrated gradients of arXiv 1703.01365,
+        in closed form.
+
+        Parameters
+        ----------
+        X : any form that :func:`skattn.check_tokens` reads
+            The samples.
+
+        query : array-like of shape (n_samples, n_query_features), default=None
+            One query a sample, for ``query="given"``; overrides those X carries.
+
+        Returns
+        -------
+        contributions : ndarray of shape (n_samples, n_positions), or with a last axis \
+                n_outputs when there are several; or list of such arrays
+            In favour of ``classes_[1]`` for two classes, of each class for more, of
+            larger numbers for a regressor; 0 at absent tokens.
+        """
+        read = self._read(X, query)
+        votes = self._token_votes(read.tokens)
+        return read.per_token(votes[:, 0] if votes.shape[1] == 1 else votes, fill=0.0)
+
     def transform(self, X, query=None):
         """Return what the tokens of each sample are pooled into.
 
@@ -224,42 +258,6 @@ class BaseAttention(
 
 class BaseAttentionClassifier(ClassifierMixin, BaseAttention):
     """Predictions of a head on attention; a subclass also fits `classes_`."""
-
-    def token_contributions(self, X, query=None):
-        """Return what each token added to the decision.
-
-        The contribution of token t is its weight times its own vote,
-        ``s_it * coef' x_it``, summed over heads. Contributions add up to
-        ``decision_function(X) - intercept_``: unlike a weight, they say in favour of
-        which class a token spoke.
-
-        Where more than attention is pooled, a token also has its part of the mean, and
-        of a minimum or maximum all that the features add of which it is the extreme,
-        in equal parts with other tokens that are. Behind a head with a layer, what a
-        token puts into each unit counts times the mean slope of the unit between no
-        tokens and all of them: these are the integrated gradients of arXiv 1703.01365,
-        in closed form.
-
-        Parameters
-        ----------
-        X : any form that :func:`skattn.check_tokens` reads
-            The samples.
-
-        query : array-like of shape (n_samples, n_query_features), default=None
-            One query a sample, for ``query="given"``; overrides those X carries.
-
-        Returns
-        -------
-        contributions : ndarray of shape (n_samples, n_positions), or with a last axis \
-                n_classes when there are more than two; or list of such arrays
-            In favour of ``classes_[1]`` for two classes, of each class for more; 0 at
-            absent tokens.
-        """
-        read = self._read(X, query)
-        votes = self._token_votes(read.tokens)
-        if len(self.classes_) == 2:
-            votes = votes[:, 0]
-        return read.per_token(votes, fill=0.0)
 
     def decision_function(self, X, query=None):
         """Return the confidence in each class.

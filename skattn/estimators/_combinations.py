@@ -3,6 +3,7 @@
 Each refusal names both parameters and a remedy, before any work is done.
 """
 
+from skattn._noise import refuse_noise
 from skattn.mappings import check_mapping
 from skattn.tokens._table import TableTokens
 
@@ -135,21 +136,14 @@ def _check_solver(estimator):
             f"batch_size={estimator.batch_size} contradicts. Use batch_size='auto', or "
             "solver='adam'."
         )
-    if estimator.solver not in ("lbfgs", "polyak"):
-        return
-    for name in ("dropout", "token_dropout", "mixup"):
-        value = getattr(estimator, name, 0.0)
-        if value > 0:
-            raise ValueError(
-                f"{name}={value} makes the loss of every step another one, and "
-                f"solver={estimator.solver!r} compares losses. Use {name}=0, or "
-                "solver='adam'."
-            )
-    if estimator.average > 0 and estimator.solver == "lbfgs":
-        raise ValueError(
-            f"average={estimator.average} smooths steps that are noisy, and those of "
-            "solver='lbfgs' are not. Use average=0, or solver='adam'."
-        )
+    refuse_noise(
+        estimator.solver,
+        average=estimator.average,
+        dropout=estimator.dropout,
+        token_dropout=estimator.token_dropout,
+        # Regressors have none.
+        mixup=getattr(estimator, "mixup", 0.0),
+    )
 
 
 def check_given_head(estimator, coef_init, goes_on):

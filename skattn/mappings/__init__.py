@@ -27,6 +27,7 @@ from skattn.mappings._functions import (
 from skattn.mappings._layouts import check_offsets as check_offsets
 from skattn.mappings._layouts import check_scores as check_scores
 from skattn.mappings._orders import map_scores as map_scores
+from skattn.mappings._selection import count_of_power as count_of_power
 
 __all__ = [
     "MAPPINGS",

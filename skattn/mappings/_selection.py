@@ -24,7 +24,8 @@ def best_tokens(scores, segments, *, k=None, mass=None, power=None):
     elif mass is not None:
         count = segments.repeat(_count_of_mass(ranked, segments, mass))
     else:
-        count = segments.repeat(_count_of_power(ranked, segments, *power))
+        n_present = count_present(ranked, segments, segments.xp.float64)
+        count = segments.repeat(count_of_power(n_present, *power, segments.xp))
     is_kept = (column(segments.places, ranked) < count) & (ranked != -float("inf"))
     return segments.scatter(is_kept, order)
 
@@ -36,13 +37,11 @@ def count_present(scores, segments, dtype):
     return segments.sum(xp.where(scores != -float("inf"), ones, 0.0))
 
 
-def _count_of_power(ranked, segments, scale, exponent):
-    xp = segments.xp
-    n_present = count_present(ranked, segments, xp.float64)
+def count_of_power(n_tokens, scale, exponent, xp):
+    """Return ``ceil(scale n ** exponent)``, at least 1, of n tokens as float64."""
     # 1000 ** (1 / 3) is above 10 by rounding only.
     rounding = 16.0 * xp.finfo(xp.float64).eps
-    count = xp.ceil(scale * n_present**exponent * (1.0 - rounding))
-    return count.clip(min=1.0)
+    return xp.ceil(scale * n_tokens**exponent * (1.0 - rounding)).clip(min=1.0)
 
 
 def _count_of_mass(ranked, segments, mass):

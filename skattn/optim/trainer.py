@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from skattn._noise import refuse_noise
 from skattn.optim.excess import has_excess_loss
 from skattn.optim.losses import make_loss
 from skattn.optim.results import Epoch, TrainingResult
@@ -161,7 +162,8 @@ def train(
     _check_at_least("diversity", diversity, 0.0)
     sample_loss = make_loss(loss, label_smoothing)
     noise = Noise(rng, token_dropout, mixup)
-    _check_noise(solver, loss, noise, average, dropout_of(model))
+    dropout = getattr(model, "dropout_rate", 0.0)
+    _check_noise(solver, loss, noise, average, dropout)
     batch, targets, sample_weight = _weighted_samples(
         model, batch, targets, sample_weight
     )
@@ -202,7 +204,7 @@ def train(
         average=average,
         average_state=average_state,
     )
-    if dropout_of(model) > 0.0:
+    if dropout > 0.0:
         model.seed_dropout(int(rng.randint(np.iinfo(np.int32).max)))
     # The line search of lbfgs never lets the loss rise: there, a slow descent is
     # still one, and only a loss that stands still has come to its end.
@@ -262,11 +264,6 @@ def train(
     if best_weights is not None:
         model.load_state_dict(best_weights)
     return result
-
-
-def dropout_of(model):
-    """Return the rate of dropout inside of a model, 0 if it has none."""
-    return getattr(model, "dropout_rate", 0.0)
 
 
 class _Progress:
@@ -376,19 +373,10 @@ def _check_noise(solver, loss, noise, average, dropout):
         "token_dropout": noise.token_dropout,
         "mixup": noise.mixup,
     }
+    refuse_noise(solver, average=average, **drawn)
     for name, value in drawn.items():
-        if value > 0.0 and solver in ("lbfgs", "polyak"):
-            raise ValueError(
-                f"{name}={value} makes the loss of every step another one, and "
-                f"solver={solver!r} compares losses. Use {name}=0 or solver='adam'."
-            )
         if value > 0.0 and noise.rng is None:
             raise ValueError(f"{name}={value} is random: rng must be given.")
-    if average > 0.0 and solver == "lbfgs":
-        raise ValueError(
-            f"average={average} smooths steps that are noisy, and those of "
-            "solver='lbfgs' are not. Use average=0 or solver='adam'."
-        )
 
 
 def _check_at_least(name, value, smallest):

@@ -4,8 +4,7 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.utils import check_array
 
-# As of batch normalisation, and of Attention-BN here.
-_EPSILON = 1e-5
+from skattn._attention_norm import EPSILON
 
 
 def attention_kernel(X, Y=None, *, attention_norm=None, scale=1.0):
@@ -74,7 +73,7 @@ def normalized_by_keys(queries, keys, attention_norm):
             f"attention_norm must be None or 'batch', got {attention_norm!r}."
         )
     mean, variance = keys.mean(axis=0), keys.var(axis=0)
-    root = np.sqrt(np.where(variance > 0, variance + _EPSILON, 1.0))
+    root = np.sqrt(np.where(variance > 0, variance + EPSILON, 1.0))
     return (queries - mean) / root, (keys - mean) / root
 
 

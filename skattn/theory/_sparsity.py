@@ -5,6 +5,7 @@ from numbers import Real
 
 import numpy as np
 
+from skattn.mappings import count_of_power
 from skattn.tokens._validation import as_float_array, holds_objects
 
 # Weights that sum to 1 in half precision miss it by about this much.
@@ -224,7 +225,7 @@ def attention_sparsity(
         needed = np.maximum(np.argmax(tails <= limit, axis=1), 1)
         kept = needed
         if power is not None:
-            kept = np.full(len(p), _count_of_law(*power, n))
+            kept = np.full(len(p), min(int(count_of_power(n, *power, np)), n))
         counts["n_tokens"][rows] = n
         counts["n_small"][rows] = np.sum(p <= eps, axis=1)
         counts["n_needed"][rows] = needed
@@ -256,12 +257,6 @@ def _distance_of_means(p, order, kept, values):
         means.append(np.einsum("rt,rtd->rd", shares / total, values))
     has_tail = (p * ~is_kept).any(axis=1)
     return np.where(has_tail, np.linalg.norm(means[1] - means[0], axis=1), 0.0)
-
-
-def _count_of_law(scale, exponent, n):
-    law = scale * n**exponent
-    # 1000 ** (1 / 3) is above 10 by rounding only.
-    return int(np.clip(np.ceil(law * (1 - 16 * _ROUNDING)), 1, n))
 
 
 def _fit_power_law(n_tokens, n_needed):

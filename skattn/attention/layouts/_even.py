@@ -25,11 +25,6 @@ class EvenTokens(Positions):
         return Segments(steps * self.n_tokens_each)
 
     @property
-    def offsets(self):
-        """Where each sample starts, and the number of tokens."""
-        return self.segments.offsets
-
-    @property
     def positions(self):
         """Position of each token in its sample, (n_tokens,)."""
         return self.segments.places

@@ -11,6 +11,11 @@ class Positions:
     layouts of the same tokens share.
     """
 
+    @property
+    def offsets(self):
+        """Where each sample starts, and the number of tokens."""
+        return self.segments.offsets
+
     def windows(self, length):
         """Return the :class:`Windows` of this many positions of each sample."""
         return self._once(

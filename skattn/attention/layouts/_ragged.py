@@ -94,11 +94,6 @@ class RaggedTokens(Positions):
         """Number of features of a token."""
         return self.values.shape[1]
 
-    @property
-    def offsets(self):
-        """Where each sample starts, and the number of tokens."""
-        return self.segments.offsets
-
     def matmul(self, matrix):
         """Multiply every token by a (n_features, k) matrix: (n_tokens, k)."""
         return self.values @ matrix
@@ -125,8 +120,7 @@ class RaggedTokens(Positions):
 
     def mean(self):
         """Mean token of each sample, (n_samples, n_features)."""
-        lengths = self.segments.lengths.unsqueeze(1)
-        return self.segments.sum(self.values) / lengths
+        return self.segments.mean(self.values)
 
     def statistic(self, name):
         """Return the "mean", "min" or "max" of each feature over each sample.
@@ -135,11 +129,7 @@ class RaggedTokens(Positions):
         epoch to the next.
         """
         if name not in self._statistics:
-            self._statistics[name] = (
-                self.mean()
-                if name == "mean"
-                else getattr(self.segments, name)(self.values)
-            )
+            self._statistics[name] = getattr(self.segments, name)(self.values)
         return self._statistics[name]
 
     def matmul_shares(self, name, matrix):
