@@ -478,7 +478,8 @@ class AttentionRegressor(FromSVR, RegressorMixin, GradientAttention):
     def partial_fit(self, X, y, *, sample_weight=None, query=None):
         """Train for one more epoch on these samples.
 
-        Targets are centred and scaled as in the first call, or as in `fit`.
+        Targets are centred and scaled as in `fit`, or as in the first call in which
+        they differ, each output by itself.
 
         Parameters
         ----------
@@ -510,8 +511,7 @@ class AttentionRegressor(FromSVR, RegressorMixin, GradientAttention):
         tokens = self._read_training(X, query, reset=is_first)
         known = None if is_first else self.n_outputs_
         values, weights = self._read_numbers(y, len(tokens), sample_weight, known)
-        if is_first:
-            self._target_moments = _moments(values, weights)
+        self._update_moments(values, weights, is_first)
         reporter = self._reporter(X, y, sample_weight, query, n_epochs=1)
         targets = _standardized(values, *self._target_moments)
         return self._fit_one_epoch(tokens, targets, weights, is_first, reporter)
@@ -567,6 +567,20 @@ class AttentionRegressor(FromSVR, RegressorMixin, GradientAttention):
         self._target_moments = _moments(values, weights)
         return _standardized(values, *self._target_moments), weights
 
+    def _update_moments(self, values, weights, is_first):
+        """Measure the targets by the first that differ."""
+        mean, deviation = _moments(values, weights)
+        if not is_first:
+            known_mean, known = self._target_moments
+            is_known = known > 0
+            if is_known.all() or not (deviation[~is_known] > 0).any():
+                return
+            mean = np.where(is_known, known_mean, mean)
+            deviation = np.where(is_known, known, deviation)
+            # The optimiser has made its steps in other units.
+            self.__dict__.pop("_optimizer_of", None)
+        self._target_moments = mean, deviation
+
     def _read_numbers(self, y, n_samples, sample_weight, known=None):
         """Return targets of shape (n_samples, n_outputs), and weights."""
         y = read_targets(self, y, n_samples)
@@ -586,7 +600,7 @@ class AttentionRegressor(FromSVR, RegressorMixin, GradientAttention):
 
 
 def _moments(values, weights):
-    """Return the weighted mean and deviation of each output; 1 for no deviation."""
+    """Return the weighted mean and deviation of each output."""
     mean = np.average(values, axis=0, weights=weights)
     centred = values - mean
     # Squares of small numbers would vanish.
@@ -597,8 +611,9 @@ def _moments(values, weights):
     )
     # Of equal targets there is left what rounding makes of them.
     is_constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
-    return mean, np.where(is_constant, 1.0, deviation)
+    return mean, np.where(is_constant, 0.0, deviation)
 
 
-def _standardized(values, shift, scale):
+def _standardized(values, shift, deviation):
+    scale = np.where(deviation > 0, deviation, 1.0)
     return Targets((values - shift) / scale, values.shape[1], shift, scale)

@@ -22,8 +22,9 @@ class FromSVR:
 
         The estimator that is returned holds the keys and a value for each. Its samples
         are queries, the rows of a table: each attends to the keys, and what it pools of
-        their values is what `svr` predicts for it. :meth:`fit` makes an estimator
-        without keys of it again.
+        their values is what `svr` predicts for it, as long as its parameters are left
+        as they are. :meth:`fit` makes an estimator without keys of it again, and needs
+        queries, since ``query="given"`` stays.
 
         Parameters
         ----------

@@ -125,6 +125,33 @@ def test_partial_fit_is_fit_one_epoch_at_a_time():
     assert (model.predict(X) > before).mean() > 0.9
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda model, y: model.partial_fit(X[:1], y[:1]),
+        lambda model, y: [model.partial_fit(X, np.full(N_SAMPLES, 9.0)) for _ in "123"],
+    ],
+    ids=["one sample", "constant targets"],
+)
+def test_a_first_call_that_cannot_tell_the_scale_does_no_harm(first, scale):
+    y = scale * (Y - Y.mean()) / Y.std()
+    model = AttentionRegressor(learning_rate_init=0.05, alpha=1e-4, random_state=0)
+    first(model, y)
+    for _ in range(200):
+        model.partial_fit(X, y)
+    assert model.score(X, y) > 0.9
+
+
+def test_each_output_has_the_scale_of_the_first_targets_that_differ():
+    model = AttentionRegressor(learning_rate_init=0.05, alpha=1e-4, random_state=0)
+    model.partial_fit(X, np.column_stack([Y, np.full(N_SAMPLES, 3.0)]))
+    both = np.column_stack([Y, -1e4 * Y])
+    for _ in range(200):
+        model.partial_fit(X, both)
+    assert r2_score(both, model.predict(X), multioutput="raw_values").min() > 0.9
+
+
 def test_early_stopping_is_by_the_score_of_held_out_samples():
     model = AttentionRegressor(
         early_stopping=True, max_iter=300, learning_rate_init=0.05, random_state=0
