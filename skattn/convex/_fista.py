@@ -20,6 +20,9 @@ HALVINGS = 60
 
 POWER_ITERATIONS = 8
 
+#: A curvature of this share of another is what rounding left.
+NEGLIGIBLE = 1e-12
+
 
 def solve_fista(problem, tol=1e-4, max_iter=20_000, start=None, callback=None):
     """Solve by accelerated proximal gradient.
@@ -134,8 +137,19 @@ def _look(problem, point, n_iter):
 
 def _first_inverse_step(problem):
     """Estimate the Lipschitz constant of the gradient by power iterations."""
+    root = np.sqrt(problem.loss.weight[:, None])
+    direction = problem.features.gradient(root)
+    norm = _largest_curvature(problem, direction)
+    if norm <= NEGLIGIBLE * float(np.vdot(direction, direction)):
+        # All of that direction goes into the intercept, and it says nothing of others.
+        # Without an estimate steps would be endless.
+        turned = root * np.cos(np.arange(len(root)))[:, None]
+        norm = max(norm, _largest_curvature(problem, problem.features.gradient(turned)))
+    return max(problem.loss.curvature * norm, np.finfo(float).tiny)
+
+
+def _largest_curvature(problem, direction):
     weight = problem.loss.weight[:, None]
-    direction = problem.features.gradient(np.sqrt(weight))
     norm = 0.0
     for _ in range(POWER_ITERATIONS):
         size = np.linalg.norm(direction)
@@ -145,4 +159,4 @@ def _first_inverse_step(problem):
         # The intercept takes the mean.
         direction = problem.features.gradient(weight * (outputs - weight.T @ outputs))
         norm = np.linalg.norm(direction)
-    return max(problem.loss.curvature * norm, np.finfo(float).tiny)
+    return norm

@@ -309,3 +309,16 @@ def test_real_data_are_solved_within_a_minute(data, share):
     solution = solve(problem, tol=1e-4)
     assert solution.duality_gap <= 1e-4
     assert time.process_time() - start < 60
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_steps_are_finite_where_the_first_direction_is_the_intercept():
+    # Every sample has a mirror image: their even sum is 0.
+    tokens = np.array([1.0, -1.0, 2.0, -2.0]).reshape(4, 1, 1)
+    gates = gates_of("mlp", "linear", tokens)
+    targets = np.array([0, 1, 0, 1])
+    problem = ConvexProblem(make_features(gates, tokens), targets, "logistic", 0.01)
+    solution = solve(problem, "fista", tol=1e-6)
+    assert solution.status == "optimal"
+    other = solve(problem, "cvxpy", tol=1e-6)
+    np.testing.assert_allclose(solution.objective, other.objective, rtol=2e-6)

@@ -279,3 +279,13 @@ def test_numbers_choose_their_beta_too(ragged):
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("seed", [9, 15, 18, 25, 30])
+def test_rows_that_repeat_are_fitted_with_any_gates(seed):
+    # Some of these gates are open to the same of every training sample of a fold.
+    X = np.repeat([[1, 3], [2, 1], [3, 3], [4, 1]], 4, axis=0)
+    y = np.repeat([1, 2, 1, 2], 4)
+    model = ConvexAttentionClassifierCV("mlp", betas=[0.01], cv=2, random_state=seed)
+    assert model.fit(X, y).score(X, y) == 1.0
